@@ -27,7 +27,7 @@
  *                 that do not read cannot take the memory from this node's readers. Beyond that a
  *                 peer is told to read the bucket.
  */
-#include "cluster/peer_server.h"
+#include "cluster/peer_server_i.h"
 
 #include <string.h>
 
@@ -58,66 +58,8 @@
 #include "cluster/peer/view.h"
 #include "daemon/work.h"
 
-#define PEER_SERVER_TAG  DLC_TAG4('p', 'e', 'e', 's')
-#define PEER_REQUEST_TAG DLC_TAG4('p', 'r', 'q', 's')
-#define PIECE            (384u << 10) /* of a catalog, in one answer */
-#define HELD_SHARE       2            /* half of the memory tier */
-#define REFUSALS         16
-#define REFUSED_FOR      DLC_SEC(1)
-
-/* A dataset that could not be opened: for a moment nobody need try again. */
-struct refusal {
-    uint64_t hash;
-    struct dlc_mono until;
-    struct dlc_err err;
-};
-
-struct peer_server {
-    uint32_t tag;
-    struct node *node;
-    struct async_server *server;
-    char *address;
-    struct ticket_table *tickets;
-    bool cancelled;                    /* L, and what follows */
-    struct refusal refusals[REFUSALS]; /* by hash */
-    uint64_t held;                     /* bytes that replies hold (PEER-SERVER-3) */
-};
-
-struct peer_request {
-    uint32_t tag;
-    struct peer_server *peer_server;
-    struct async_call *call; /* NULL: it was answered */
-    char *token;             /* NULL: a peer asks, with a ticket */
-    char *cid;
-    char *tenant; /* whose it must be; with a token that is known when the manager has answered */
-    bool anew;    /* what was known of the name was about another tenant: the manager was asked */
-    uint64_t snapshot, sample;
-    bool catalog; /* it is asked for, not a sample */
-
-    struct dlc_list link; /* in member.requests until it is answered */
-    struct task task;
-    struct dataset_waiter dataset_waiter;
-    struct waiter waiter;
-    struct dataset *ds; /* with a reference */
-    bool resident;      /* it was when we were asked */
-    uint64_t len;       /* of the sample */
-
-    /* of a worker: what it is asked for, and what it brings */
-    struct work work;
-    struct chunk_id chunk;
-    int rc, fd;
-    struct dlc_err err;
-    json_t *piece;
-    uint64_t checksum; /* of the sample, as it was when it came */
-};
-
-static struct peer_request *request_of(void *arg)
-{
-    struct peer_request *a = arg;
-
-    dlc_check(a != NULL && a->tag == PEER_REQUEST_TAG);
-    return a;
-}
+#define HELD_SHARE  2 /* half of the memory tier */
+#define REFUSED_FOR DLC_SEC(1)
 
 static void request_free(struct peer_request *a)
 {
@@ -131,7 +73,7 @@ static void request_free(struct peer_request *a)
 
 /* ---- on the loop ---- */
 
-static void answer(struct peer_request *a, struct http_reply *reply)
+void peer_request_answer(struct peer_request *a, struct http_reply *reply)
 {
     dlc_list_remove(&a->link);
     async_answer(a->call, reply);
@@ -155,8 +97,7 @@ static void refuse(struct http_reply *reply, int rc, const char *text)
     }
 }
 
-/* Nothing refers to it any more. */
-static void end(struct peer_request *a)
+void peer_request_end(struct peer_request *a)
 {
     struct node *n = a->peer_server->node;
 
@@ -166,32 +107,32 @@ static void end(struct peer_request *a)
     request_free(a);
 }
 
-static void fail(struct peer_request *a, int rc, const char *text)
+void peer_request_fail(struct peer_request *a, int rc, const char *text)
 {
     struct http_reply reply = {0};
 
     if (a->call != NULL) {
         refuse(&reply, rc, text);
-        answer(a, &reply);
+        peer_request_answer(a, &reply);
     }
-    end(a);
+    peer_request_end(a);
 }
 
 /* ---- samples from memory ---- */
 
 static void release_held(struct task *t)
 {
-    struct peer_request *a = request_of(dlc_container(t, struct peer_request, task));
+    struct peer_request *a = peer_request_of(dlc_container(t, struct peer_request, task));
 
     memory_unhold(dataset_memory(a->ds), a->ds->index, a->sample);
     a->peer_server->held -= a->len;
-    end(a);
+    peer_request_end(a);
 }
 
 /* On a loop of the server: the bytes are out, or the peer has gone. */
 static void on_sent(void *arg)
 {
-    struct peer_request *a = request_of(arg);
+    struct peer_request *a = peer_request_of(arg);
 
     loop_post(a->peer_server->node->loop, &a->task);
 }
@@ -204,12 +145,12 @@ static void hold(struct peer_request *a)
 
     reply.data = memory_hold(dataset_memory(ds), ds->index, a->sample, &a->len);
     if (reply.data == NULL) {
-        fail(a, DLC_EBUSY, "the sample left memory as it came");
+        peer_request_fail(a, DLC_EBUSY, "the sample left memory as it came");
         return;
     }
     if (d->held > memory_ceiling(dataset_memory(ds)) / HELD_SHARE) {
         memory_unhold(dataset_memory(ds), ds->index, a->sample);
-        fail(a, DLC_ENOSPACE, "too much memory is held for peers that do not read");
+        peer_request_fail(a, DLC_ENOSPACE, "too much memory is held for peers that do not read");
         return;
     }
     a->checksum = mem_index_checksum(ds->index, a->sample);
@@ -223,115 +164,24 @@ static void hold(struct peer_request *a)
     http_reply_header(&reply, "Dlcache-From", "%s", a->resident ? "memory" : "bucket");
     http_reply_header(&reply, "Dlcache-Checksum", "%016llx", (unsigned long long)a->checksum);
     a->task.run = release_held;
-    answer(a, &reply);
-}
-
-/* ---- large samples: each lies in a file of the disk tier ---- */
-
-/* What goes out of a file, summed on the way. */
-struct file_sum {
-    struct disk *disk;
-    struct chunk_id chunk;
-    uint64_t len, checksum; /* of the chunk */
-    struct hash64_stream *sum;
-    uint64_t summed; /* bytes */
-};
-
-/* On a worker. False: it is not the chunk; the disk tier drops it, and the peer is not sent the
- * end. */
-static bool sums_up(void *arg, uint64_t at, const void *data, size_t n)
-{
-    struct file_sum *s = arg;
-
-    if (s->sum == NULL || at != s->summed)
-        return true; /* a range: whoever asked for it knows the checksum of the whole */
-    hash64_add(s->sum, data, n);
-    s->summed += n;
-    if (s->summed < s->len || hash64_end(&s->sum) == s->checksum)
-        return true;
-    disk_verify(s->disk, s->chunk, s->len, NULL);
-    return false;
-}
-
-static void sum_over(void *arg)
-{
-    struct file_sum *s = arg;
-
-    hash64_end(&s->sum);
-    mem_free(&s);
-}
-
-static struct file_sum *sum_begin(const struct peer_request *a)
-{
-    struct file_sum *s = mem_new(struct file_sum);
-
-    s->disk = a->peer_server->node->disk;
-    s->chunk = a->chunk;
-    s->len = a->len;
-    s->checksum = a->checksum;
-    s->sum = hash64_begin();
-    return s;
-}
-
-static void on_opened(struct task *t)
-{
-    struct peer_request *a = request_of(dlc_container(t, struct peer_request, task));
-    struct http_reply reply = {.type = "application/octet-stream", .file = true};
-
-    if (a->rc < 0) {
-        fail(a, a->rc, a->err.text);
-        return;
-    }
-    if (a->call != NULL) {
-        reply.file_fd = a->fd;
-        reply.file_check = sums_up;
-        reply.file_over = sum_over;
-        reply.file_arg = sum_begin(a);
-        reply.data_len = a->len;
-        http_reply_header(&reply, "Dlcache-From", "%s", "disk");
-        http_reply_header(&reply, "Dlcache-Checksum", "%016llx", (unsigned long long)a->checksum);
-        answer(a, &reply);
-    } else {
-        os_close(&a->fd);
-    }
-    end(a);
-}
-
-static void open_work(struct work *w)
-{
-    struct peer_request *a = request_of(dlc_container(w, struct peer_request, work));
-
-    /* It is not verified before: that takes as long as to send it, and the peer compares. */
-    a->rc = disk_open_chunk(a->peer_server->node->disk, a->chunk, a->len, &a->fd, &a->checksum,
-                            &a->err);
-    loop_post(a->peer_server->node->loop, &a->task);
-}
-
-static void open_large(struct peer_request *a, const struct catalog_entry *e)
-{
-    a->chunk = dataset_chunk(a->ds, e->key, e->etag);
-    a->len = e->size;
-    a->work.run = open_work;
-    a->task.run = on_opened;
-    if (!work_try(a->peer_server->node->work, WORK_DEMAND, &a->work, 0))
-        fail(a, DLC_EBUSY, "too many disk reads wait");
+    peer_request_answer(a, &reply);
 }
 
 /* ---- a question about a sample ---- */
 
 static void on_fetched(struct waiter *w, int rc, const char *text)
 {
-    struct peer_request *a = request_of(dlc_container(w, struct peer_request, waiter));
+    struct peer_request *a = peer_request_of(dlc_container(w, struct peer_request, waiter));
     struct catalog_entry e;
 
     if (a->call == NULL) /* cancelled: nobody waits for it any more */
-        end(a);
+        peer_request_end(a);
     else if (rc == 0)
         hold(a);
     else if (rc == DLC_ELARGE && catalog_get(a->ds->catalog, a->sample, &e, NULL) == 0)
-        open_large(a, &e);
+        peer_request_open_large(a, &e);
     else
-        fail(a, rc, text);
+        peer_request_fail(a, rc, text);
 }
 
 static void read_sample(struct peer_request *a, struct dataset *ds)
@@ -341,11 +191,11 @@ static void read_sample(struct peer_request *a, struct dataset *ds)
     a->ds = ds;
     ds->refs++;
     if (catalog_snapshot(ds->catalog) != a->snapshot) {
-        fail(a, DLC_ECHANGED, "this node has another snapshot of the dataset");
+        peer_request_fail(a, DLC_ECHANGED, "this node has another snapshot of the dataset");
         return;
     }
     if (a->sample >= catalog_count(ds->catalog)) {
-        fail(a, DLC_ENOTFOUND, "there is no sample of that number");
+        peer_request_fail(a, DLC_ENOTFOUND, "there is no sample of that number");
         return;
     }
     ds->ownership.served_at = ds->last_used = loop_now(ds->node->loop);
@@ -357,7 +207,7 @@ static void read_sample(struct peer_request *a, struct dataset *ds)
     dlc_list_init(&a->waiter.of_fetch);
     dlc_list_init(&a->waiter.of_session);
     if (!fetch_for_peer(ds, a->sample, &a->waiter))
-        fail(a, DLC_EBUSY, "this node is asking another one for that sample");
+        peer_request_fail(a, DLC_EBUSY, "this node is asking another one for that sample");
 }
 
 /* Of the dataset and snapshot that is asked for. */
@@ -381,14 +231,14 @@ static bool is_refused(const struct peer_request *a)
 
 static void on_dataset(struct dataset_waiter *d, struct dataset *ds, const struct dlc_err *err)
 {
-    struct peer_request *a = request_of(dlc_container(d, struct peer_request, dataset_waiter));
+    struct peer_request *a = peer_request_of(dlc_container(d, struct peer_request, dataset_waiter));
 
     if (ds == NULL) {
         *refusal_of(a) =
             (struct refusal){hash_of(a), dlc_mono_add(dlc_mono_now(), REFUSED_FOR), *err};
-        fail(a, err->code, err->text);
+        peer_request_fail(a, err->code, err->text);
     } else if (a->peer_server->cancelled) {
-        fail(a, DLC_ECANCELED, "the node is ending");
+        peer_request_fail(a, DLC_ECANCELED, "the node is ending");
     } else {
         read_sample(a, ds);
     }
@@ -409,7 +259,7 @@ static void ask_manager(struct peer_request *a, struct dlc_dur life)
 
 static void on_granted(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg)
 {
-    struct peer_request *a = request_of(arg);
+    struct peer_request *a = peer_request_of(arg);
     struct dataset *ds;
 
     if (g != NULL && a->token != NULL && a->tenant == NULL)
@@ -421,15 +271,15 @@ static void on_granted(struct node *n, const struct grant *g, const struct dlc_e
     }
     if (g == NULL || strcmp(g->dataset, a->cid) != 0 || strcmp(g->tenant, a->tenant) != 0 ||
         a->peer_server->cancelled) {
-        fail(a, g == NULL ? err->code : DLC_EDENIED,
-             g == NULL ? err->text : "the dataset is not that tenant's");
+        peer_request_fail(a, g == NULL ? err->code : DLC_EDENIED,
+                          g == NULL ? err->text : "the dataset is not that tenant's");
         return;
     }
     ds = dataset_of_cluster(n, a->cid, a->tenant, a->snapshot);
     if (ds != NULL)
         read_sample(a, ds);
     else if (is_refused(a))
-        fail(a, refusal_of(a)->err.code, refusal_of(a)->err.text);
+        peer_request_fail(a, refusal_of(a)->err.code, refusal_of(a)->err.text);
     else
         dataset_need(n,
                      &(struct open_request){.url = g->url,
@@ -440,68 +290,9 @@ static void on_granted(struct node *n, const struct grant *g, const struct dlc_e
                      &a->dataset_waiter);
 }
 
-/* ---- catalogs ---- */
-
-/* A piece of it, from an offset on. */
-static json_t *catalog_piece(const struct catalog *c, uint64_t at)
-{
-    uint64_t size = catalog_file_size(c);
-    size_t len = at < size ? (size_t)DLC_MIN(size - at, (uint64_t)PIECE) : 0;
-    char *raw = mem_alloc(len + 1);
-    struct buf text = BUF_INIT;
-    json_t *o = NULL;
-
-    if (len > 0 && os_pread_all(catalog_fd(c), raw, len, at) == 0) {
-        str_base64(raw, len, &text);
-        o = json_pack("{s:I, s:s}", "size", (json_int_t)size, "data", buf_str(&text));
-    }
-    buf_release(&text);
-    mem_free(&raw);
-    return o;
-}
-
-static void on_catalog_read(struct task *t)
-{
-    struct peer_request *a = request_of(dlc_container(t, struct peer_request, task));
-    struct http_reply reply = {.body = a->piece};
-
-    if (a->piece == NULL) {
-        fail(a, DLC_ENOTFOUND, "the catalog does not go that far");
-        return;
-    }
-    if (a->call != NULL)
-        answer(a, &reply);
-    else
-        json_decref(a->piece);
-    end(a);
-}
-
-static void catalog_work(struct work *w)
-{
-    struct peer_request *a = request_of(dlc_container(w, struct peer_request, work));
-
-    a->piece = catalog_piece(a->ds->catalog, a->sample);
-    loop_post(a->peer_server->node->loop, &a->task);
-}
-
-/* To nodes alone; only if it is here. It does not change while we hold the dataset. */
-static void give_catalog(struct peer_request *a, struct dataset *ds)
-{
-    if (ds == NULL) {
-        fail(a, DLC_ENOTFOUND, "this node has no such catalog");
-        return;
-    }
-    a->ds = ds;
-    ds->refs++;
-    a->work.run = catalog_work;
-    a->task.run = on_catalog_read;
-    if (!work_try(ds->node->work, WORK_CATALOG, &a->work, 0))
-        fail(a, DLC_EBUSY, "too many catalogs are being read");
-}
-
 static void on_ask(struct task *t)
 {
-    struct peer_request *a = request_of(dlc_container(t, struct peer_request, task));
+    struct peer_request *a = peer_request_of(dlc_container(t, struct peer_request, task));
     struct node *n = a->peer_server->node;
     struct dataset *ds =
         a->token == NULL ? dataset_of_cluster(n, a->cid, a->tenant, a->snapshot) : NULL;
@@ -510,9 +301,9 @@ static void on_ask(struct task *t)
     dlc_list_push_tail(&n->member->requests, &a->link);
     a->dataset_waiter.ready = on_dataset;
     if (a->peer_server->cancelled || n->stopping) {
-        fail(a, DLC_ECANCELED, "the node is ending");
+        peer_request_fail(a, DLC_ECANCELED, "the node is ending");
     } else if (a->catalog) {
-        give_catalog(a, ds);
+        peer_request_give_catalog(a, ds);
     } else if (ds != NULL) {
         read_sample(a, ds);
     } else {
@@ -527,8 +318,8 @@ void peer_server_cancel(struct peer_server *d)
         struct http_reply reply = {0};
 
         refuse(&reply, DLC_ECANCELED, "the node is ending");
-        answer(dlc_container(l, struct peer_request, link),
-               &reply); /* what it waits for ends it later */
+        peer_request_answer(dlc_container(l, struct peer_request, link),
+                            &reply); /* what it waits for ends it later */
     }
 }
 
