@@ -24,12 +24,12 @@
 #define FILE_MAX_BYTES (1u << 20)
 
 const struct config_option config_options[] = {
-#define OPTION(field, type, def, flag, env, help)                                                  \
-    {flag, env, def, help, TYPE_##type, offsetof(struct config, field)},
+#define OPTION(field, type, def, flag, env, roles, help)                                           \
+    {flag, env, def, help, TYPE_##type, roles, offsetof(struct config, field)},
 #include "base/tbl/options.def"
 #undef OPTION
 };
-const unsigned config_n_options = DLC_COUNT(config_options);
+const unsigned config_n_options = CONFIG_N_OPTIONS;
 
 static const struct config_option *find(const char *flag)
 {
@@ -373,6 +373,12 @@ static bool has_password(const char *value)
     return at != NULL && memchr(user, ':', (size_t)(at - user)) != NULL;
 }
 
+static void set_origin(struct config *c, const struct config_option *o, enum config_source source,
+                       unsigned line)
+{
+    c->origin[o - config_options] = (struct config_origin){source, line};
+}
+
 int config_set(struct config *c, const char *flag, const char *value, struct dlc_err *err)
 {
     const struct config_option *o = find(flag);
@@ -387,15 +393,17 @@ int config_set(struct config *c, const char *flag, const char *value, struct dlc
                  "--%s-file or $%s",
                  flag, flag, o->env);
     rc = assign(c, o, value == NULL ? "true" : value, err);
-    if (rc == 0)
+    if (rc == 0) {
+        set_origin(c, o, SOURCE_FLAG, 0);
         rc = resolve(c, err);
+    }
     if (rc < 0)
         dlc_err_prefix(err, "--%s", flag);
     return rc;
 }
 
 /* One line, without its end. */
-static int parse_line(struct config *c, char *line, struct dlc_err *err)
+static int parse_line(struct config *c, char *line, unsigned number, struct dlc_err *err)
 {
     const struct config_option *o;
     char *eq, *name, *value;
@@ -422,6 +430,8 @@ static int parse_line(struct config *c, char *line, struct dlc_err *err)
     rc = assign(c, o, value, err);
     if (rc < 0)
         dlc_err_prefix(err, "%s", name);
+    else
+        set_origin(c, o, SOURCE_FILE, number);
     return rc;
 }
 
@@ -436,7 +446,7 @@ int config_parse(struct config *c, const char *name, const char *text, size_t le
         size_t n = (size_t)((nl != NULL ? nl : end) - text);
         char *copy = mem_strn(text, n);
 
-        rc = strlen(copy) == n ? parse_line(c, copy, err)
+        rc = strlen(copy) == n ? parse_line(c, copy, line, err)
                                : dlc_err_set(err, DLC_EINVAL, "a NUL byte; is this a text file?");
         if (rc < 0)
             dlc_err_prefix(err, "%.200s:%u", name, line);
@@ -451,6 +461,8 @@ static int load_file(struct config *c, const char *path, struct dlc_err *err)
     struct buf b = BUF_INIT;
     int rc = os_read_file(path, FILE_MAX_BYTES, &b, err);
 
+    mem_free(&c->file);
+    c->file = mem_str(path);
     if (rc == 0)
         rc = config_parse(c, path, buf_str(&b), b.len, err);
     buf_release(&b);
@@ -463,6 +475,7 @@ static int load_files(struct config *c, const char *file, struct dlc_err *err)
     char *usual[2] = {NULL, mem_str("/etc/dlcache.conf")}, *h = home();
     int rc = 0;
 
+    c->file_named = file != NULL;
     if (file == NULL)
         file = env("DLCACHE_CONFIG");
     if (file != NULL) {
@@ -490,8 +503,10 @@ static int load_env(struct config *c, struct dlc_err *err)
     for (unsigned i = 0; i < config_n_options && rc == 0; i++) {
         const char *s = env(config_options[i].env);
 
-        if (s != NULL)
-            rc = assign(c, &config_options[i], s, err);
+        if (s == NULL)
+            continue;
+        rc = assign(c, &config_options[i], s, err);
+        set_origin(c, &config_options[i], SOURCE_ENV, 0);
         if (rc < 0)
             dlc_err_prefix(err, "$%s", config_options[i].env);
     }
@@ -521,6 +536,7 @@ void config_release(struct config *c)
     for (unsigned i = 0; i < config_n_options; i++)
         if (config_options[i].type == TYPE_text)
             mem_free((char **)(void *)((char *)c + config_options[i].offset));
+    mem_free(&c->file);
     *c = (struct config)CONFIG_INIT;
 }
 

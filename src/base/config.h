@@ -25,10 +25,35 @@ typedef uint64_t config_number;
 typedef double config_real;
 typedef bool config_flag;
 
-struct config {
-#define OPTION(field, type, def, flag, env, help) config_##type field;
+/* Who reads a setting: a command or a program that uses the library, or one of the servers. */
+enum config_role {
+    ROLE_COMMAND = 1,
+    ROLE_SERVE = 2,
+    ROLE_NODE = 4,
+    ROLE_MANAGER = 8,
+    ROLE_OPERATOR = 16,
+};
+#define ROLE_SERVERS (ROLE_SERVE | ROLE_NODE | ROLE_MANAGER | ROLE_OPERATOR)
+
+enum config_source { SOURCE_DEFAULT, SOURCE_FILE, SOURCE_ENV, SOURCE_FLAG };
+
+enum {
+#define OPTION(field, type, def, flag, env, roles, help) CONFIG_AT_##field,
 #include "base/tbl/options.def"
 #undef OPTION
+    CONFIG_N_OPTIONS
+};
+
+struct config {
+#define OPTION(field, type, def, flag, env, roles, help) config_##type field;
+#include "base/tbl/options.def"
+#undef OPTION
+    struct config_origin {
+        enum config_source source;
+        unsigned line; /* of the file */
+    } origin[CONFIG_N_OPTIONS];
+    char *file;      /* that was read; NULL: none */
+    bool file_named; /* by --config: it is for this process alone */
 };
 
 #define CONFIG_INIT                                                                                \
@@ -58,6 +83,18 @@ bool config_has(const char *flag, bool *is_boolean);
 /* The environment variable of an option that exists. */
 const char *config_env(const char *flag);
 
+/*
+ * Error if a flag, or a line of a file that --config named, sets what none of these roles reads:
+ * the one who wrote it expects an effect. The environment and the usual files are shared by all that
+ * runs on a machine, so what is of another role there is only logged, by servers, and not at all if
+ * programs read it. `command` is for the text.
+ */
+int config_check_roles(const struct config *c, unsigned roles, const char *command,
+                       struct dlc_err *err);
+
+/* "commands, serve, node": the names of roles. */
+void config_role_names(unsigned roles, struct buf *out);
+
 void config_release(struct config *c);
 
 /* May we talk to a process of this user: our own, root, or one in allow-uid? */
@@ -66,7 +103,8 @@ bool config_trusts(const struct config *c, uid_t uid);
 /* docs/configuration.md, from the table. */
 void config_reference(struct buf *out);
 
-/* "  --memory SIZE      help" lines for --help. */
-void config_help(struct buf *out);
+/* "  --memory SIZE      help" lines for --help: the settings of these roles. 0: all, each with its
+ * roles. */
+void config_help(struct buf *out, unsigned roles);
 
 #endif

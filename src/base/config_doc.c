@@ -54,20 +54,32 @@ static void add_wrapped(struct buf *out, const char *s)
     buf_addc(out, '\n');
 }
 
-void config_help(struct buf *out)
+void config_help(struct buf *out, unsigned roles)
 {
+    struct buf text = BUF_INIT;
+
     for (unsigned i = 0; i < config_n_options; i++) {
         const struct config_option *o = &config_options[i];
         size_t start = out->len, used;
 
+        if (roles != 0 && (o->roles & roles) == 0)
+            continue;
+        buf_clear(&text);
+        buf_adds(&text, o->help);
+        if (roles == 0) {
+            buf_adds(&text, " (");
+            config_role_names(o->roles, &text);
+            buf_addc(&text, ')');
+        }
         buf_addf(out, "  --%s%s%s", o->flag, o->type == TYPE_flag ? "" : " ", placeholder(o));
         used = out->len - start;
         if (used + 2 > HELP_COLUMN)
             buf_addf(out, "\n%*s", HELP_COLUMN, "");
         else
             buf_addf(out, "%*s", (int)(HELP_COLUMN - used), "");
-        add_wrapped(out, o->help);
+        add_wrapped(out, buf_str(&text));
     }
+    buf_release(&text);
 }
 
 static const char *const preamble =
@@ -96,6 +108,24 @@ static const char *const preamble =
     "starts. A daemon that the library starts inherits the environment of the program that started "
     "it.\n"
     "\n"
+    "## Roles\n"
+    "\n"
+    "Each setting is read by some roles only: by commands (and programs that use the library), "
+    "`serve`,\n"
+    "`node`, `manager` or `operator`. A flag of another role is an error, and so is a line of the "
+    "file that\n"
+    "`--config` gives to a server: `dlcache node --tls-cert cert.pem` would run without the TLS "
+    "that "
+    "it\n"
+    "seems to have. Variables of the environment and the two usual files are shared by all that "
+    "runs "
+    "on a\n"
+    "machine, so a server takes no offence at a setting of another server there; it logs a warning "
+    "and\n"
+    "goes on. Commands take the settings of `serve` too: they may start a daemon.\n"
+    "\n"
+    "## Values\n"
+    "\n"
     "| kind | written as |\n"
     "| --- | --- |\n"
     "| SIZE | `1500`, `200MB`, `1.5GiB`: decimal for k, M, G, T and kB to TB; binary for KiB to "
@@ -121,13 +151,14 @@ static void add_cell(struct buf *out, const char *s)
 void config_reference(struct buf *out)
 {
     buf_adds(out, preamble);
-    buf_adds(out, "| flag and name | environment | value | default | meaning |\n"
-                  "| --- | --- | --- | --- | --- |\n");
+    buf_adds(out, "| flag and name | environment | roles | value | default | meaning |\n"
+                  "| --- | --- | --- | --- | --- | --- |\n");
     for (unsigned i = 0; i < config_n_options; i++) {
         const struct config_option *o = &config_options[i];
 
-        buf_addf(out, "| `--%s` | `%s` | %s | ", o->flag, o->env,
-                 o->type == TYPE_flag ? "yes/no" : placeholder(o));
+        buf_addf(out, "| `--%s` | `%s` | ", o->flag, o->env);
+        config_role_names(o->roles, out);
+        buf_addf(out, " | %s | ", o->type == TYPE_flag ? "yes/no" : placeholder(o));
         if (o->def[0] != '\0')
             buf_addf(out, "`%s`", o->def);
         buf_adds(out, " | ");

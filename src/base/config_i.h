@@ -10,6 +10,7 @@ enum config_type { TYPE_text, TYPE_size, TYPE_dur, TYPE_number, TYPE_real, TYPE_
 struct config_option {
     const char *flag, *env, *def, *help;
     enum config_type type;
+    unsigned roles;
     size_t offset; /* in struct config */
 };
 

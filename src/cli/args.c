@@ -72,9 +72,9 @@ static void args_help(const struct command *cmd, const struct args_option *optio
         help_option(out, options);
     for (unsigned i = 0; common[i].name != NULL; i++)
         help_option(out, &common[i]);
-    if (strcmp(cmd->name, "serve") == 0) {
+    if ((cmd->roles & ROLE_SERVERS) != 0 && (cmd->roles & ROLE_COMMAND) == 0) {
         buf_adds(out, "\nSettings (also by environment and file; `dlcache help config`):\n");
-        config_help(out);
+        config_help(out, cmd->roles);
     } else {
         buf_adds(out, "\nAll settings (--socket, --endpoint, --anonymous ...) are options too: "
                       "`dlcache help config`.\n");
@@ -120,7 +120,7 @@ static int unknown(struct parser *p, const struct args_option *common, const cha
         names[n++] = o->name;
     for (const struct args_option *o = common; o->name != NULL; o++)
         names[n++] = o->name;
-#define OPTION(field, type, def, flag, env, help) names[n++] = flag;
+#define OPTION(field, type, def, flag, env, roles, help) names[n++] = flag;
 #include "base/tbl/options.def"
 #undef OPTION
     dlc_check(n <= DLC_COUNT(names));
@@ -226,8 +226,9 @@ static int parse_all(struct parser *p, int argc, char **argv)
 }
 
 /* The configuration, then the flags over it; all that was given goes into the environment. */
-static int apply_settings(struct parser *p)
+static int apply_settings(struct parser *p, const struct command *cmd)
 {
+    unsigned roles = cmd->roles != 0 ? cmd->roles : ROLE_COMMAND | ROLE_SERVE;
     struct config *c = &p->args->config;
     int rc = config_load(c, p->config_file, &p->err);
 
@@ -240,6 +241,8 @@ static int apply_settings(struct parser *p)
         if (strcmp(p->settings[i].flag, "token-file") == 0)
             unsetenv("DLCACHE_TOKEN"); /* a flag goes before all of the environment */
     }
+    if (rc == 0)
+        rc = config_check_roles(c, roles, cmd->name, &p->err);
     if (rc == 0) { /* the daemon may start in another directory */
         char *path = p->config_file != NULL ? realpath(p->config_file, NULL) : NULL;
 
@@ -288,7 +291,7 @@ bool args_parse(struct args *a, const struct command *cmd, const struct args_opt
         *status = usage(cmd, &p.err);
         goto out;
     }
-    rc = apply_settings(&p);
+    rc = apply_settings(&p, cmd);
     if (rc < 0) {
         cli_fail(cmd, &p.err);
         *status = CLI_USAGE; /* also when a file that was named does not exist */

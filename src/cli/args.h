@@ -28,6 +28,8 @@ struct command {
     const char *missing;  /* what to say when there are fewer than min: "a URL" */
     int (*run)(const struct command *cmd, int argc, char **argv);
     const struct command *const *subs; /* NULL: none; ends with NULL; names are "tenant create" */
+    unsigned roles; /* whose settings it takes (base/config.h); 0: those of commands, and of the
+                       daemon that a command may start */
     const struct kind *kind; /* cli/resource_commands.h; for those that say what they are about */
 };
 

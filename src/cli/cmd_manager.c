@@ -129,5 +129,6 @@ const struct command cmd_manager = {
                 "        --tls-cert cert.pem --tls-key key.pem\n"
                 "  $ dlcache manager --store redis://10.0.0.5:6379 --listen 0.0.0.0:7070\n",
     .run = run,
+    .roles = ROLE_MANAGER,
     .subs = manager_subs,
 };

@@ -118,5 +118,6 @@ const struct command cmd_node = {
                 "        --advertise http://gpu7:7071 --name gpu7 --capacity 500GB --gpus 8\n"
                 "  $ dlcache node ls\n",
     .run = run,
+    .roles = ROLE_NODE,
     .subs = node_subs,
 };

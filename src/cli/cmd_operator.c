@@ -134,4 +134,5 @@ const struct command cmd_operator = {
     .examples = "  $ dlcache operator --manager http://127.0.0.1:7070 --kubeconfig ~/.kube/config\n"
                 "  $ dlcache operator --listen 0.0.0.0:8080 --webhook 0.0.0.0:8443\n",
     .run = run,
+    .roles = ROLE_OPERATOR,
 };

@@ -192,4 +192,5 @@ const struct command cmd_serve = {
                 "  $ dlcache serve --background --log-level info\n"
                 "  $ DLCACHE_DISK=0 dlcache serve                  without a disk tier\n",
     .run = run,
+    .roles = ROLE_SERVE,
 };

@@ -39,7 +39,9 @@ _dlcache()
     if [[ $cur == -* ]]; then
         COMPREPLY=($(compgen -W "$({
             "$program" "$command" "${sub[@]}" --help
-            "$program" serve --help | sed -n '/^Settings/,$p'
+            # A server lists its settings itself; a command takes its own and those of a daemon.
+            [[ " serve node manager operator " == *" $command "* ]] && ((${#sub[@]} == 0)) ||
+                "$program" help config | sed -n 's/^| `\(--[a-z-]*\)` | `[A-Z_]*` | .*\(commands\|serve\).* | .*/  \1/p'
         } 2>/dev/null | sed -n 's/^  \(-[a-z], \)\{0,1\}\(--[a-z][a-z-]*\).*/\2/p' | sort -u)" -- "$cur"))
     fi
 }

@@ -120,7 +120,7 @@ static void man_page(struct buf *out)
              "or configuration file (\\-\\-config, DLCACHE_CONFIG, ~/.config/dlcache.conf,\n"
              "/etc/dlcache.conf; lines of \"name = value\"), in that order.\n"
              ".PP\n.nf\n");
-    config_help(&settings);
+    config_help(&settings, 0);
     troff(out, buf_str(&settings));
     buf_adds(out, ".fi\n"
                   ".SH \"EXIT STATUS\"\n"

@@ -148,7 +148,7 @@ static void allow_setting(struct landlock *l, const char *value)
 
 static void allow_settings(const struct config *c, struct landlock *l)
 {
-#define OPTION(field, type, def, flag, env, help) allow_setting_##type(c->field);
+#define OPTION(field, type, def, flag, env, roles, help) allow_setting_##type(c->field);
 #include "base/tbl/options.def"
 #undef OPTION
     allow_files_of_url(l, c->store);

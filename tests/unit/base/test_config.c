@@ -21,7 +21,7 @@ static char dir[] = "/tmp/test-config-XXXXXX";
 static int set_up(void **state)
 {
     (void)state;
-#define OPTION(field, type, def, flag, env, help) unsetenv(env);
+#define OPTION(field, type, def, flag, env, roles, help) unsetenv(env);
 #include "base/tbl/options.def"
 #undef OPTION
     unsetenv("DLCACHE_CONFIG");
@@ -307,9 +307,9 @@ static void test_documents(void **state)
     struct buf help = BUF_INIT, reference = BUF_INIT;
 
     (void)state;
-    config_help(&help);
+    config_help(&help, 0);
     config_reference(&reference);
-#define OPTION(field, type, def, flag, env, text)                                                  \
+#define OPTION(field, type, def, flag, env, roles, text)                                           \
     assert_non_null(strstr(buf_str(&help), "  --" flag));                                          \
     assert_non_null(strstr(buf_str(&reference), "| `--" flag "` | `" env "` | "));
 #include "base/tbl/options.def"

@@ -41,7 +41,7 @@ static char printed[8192]; /* what went to both outputs */
 static int set_up(void **state)
 {
     (void)state;
-#define OPTION(field, type, def, flag, env, help) unsetenv(env);
+#define OPTION(field, type, def, flag, env, roles, help) unsetenv(env);
 #include "base/tbl/options.def"
 #undef OPTION
     setenv("DLCACHE_CONFIG", "/dev/null", 1);

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which settings have an effect in which role, and what is said of one that has none. */
+#include "base/config_i.h"
+
+#include "base/check.h"
+#include "base/log.h"
+
+static const struct {
+    enum config_role role;
+    const char *name;
+} role_names[] = {
+    {ROLE_COMMAND, "commands"}, {ROLE_SERVE, "serve"},       {ROLE_NODE, "node"},
+    {ROLE_MANAGER, "manager"},  {ROLE_OPERATOR, "operator"},
+};
+
+void config_role_names(unsigned roles, struct buf *out)
+{
+    bool first = true;
+
+    for (unsigned i = 0; i < DLC_COUNT(role_names); i++) {
+        if ((roles & role_names[i].role) == 0)
+            continue;
+        buf_addf(out, "%s%s", first ? "" : ", ", role_names[i].name);
+        first = false;
+    }
+}
+
+/* "--tls-cert", "$DLCACHE_TLS_CERT" or "/etc/dlcache.conf:3: tls-cert". */
+static void add_place(const struct config *c, const struct config_option *o, struct buf *out)
+{
+    const struct config_origin *from = &c->origin[o - config_options];
+
+    if (from->source == SOURCE_FLAG)
+        buf_addf(out, "--%s", o->flag);
+    else if (from->source == SOURCE_ENV)
+        buf_addf(out, "$%s", o->env);
+    else
+        buf_addf(out, "%.200s:%u: %s", c->file != NULL ? c->file : "", from->line, o->flag);
+}
+
+int config_check_roles(const struct config *c, unsigned roles, const char *command,
+                       struct dlc_err *err)
+{
+    struct buf place = BUF_INIT, names = BUF_INIT;
+    int rc = 0;
+
+    for (unsigned i = 0; i < config_n_options && rc == 0; i++) {
+        const struct config_option *o = &config_options[i];
+        enum config_source source = c->origin[i].source;
+        bool server = (roles & ROLE_COMMAND) == 0;
+
+        if (source == SOURCE_DEFAULT || (o->roles & roles) != 0)
+            continue;
+        buf_clear(&place);
+        buf_clear(&names);
+        add_place(c, o, &place);
+        config_role_names(o->roles, &names);
+        if (source == SOURCE_FLAG || (source == SOURCE_FILE && c->file_named && server))
+            rc = dlc_err_set(err, DLC_EINVAL,
+                             "%s has no effect in `dlcache %s`, so remove it: it is a setting of "
+                             "%s (`dlcache help config`)",
+                             buf_str(&place), command, buf_str(&names));
+        else if (server && (o->roles & ROLE_COMMAND) == 0)
+            log_warn("%s has no effect in `dlcache %s`: it is a setting of %s", buf_str(&place),
+                     command, buf_str(&names));
+    }
+    buf_release(&place);
+    buf_release(&names);
+    return rc;
+}
