@@ -140,6 +140,20 @@ static int serve_behind(const struct command *cmd, struct serving *s)
     return status;
 }
 
+/* What would have no effect: the API is at the socket alone unless it listens. */
+static int check(const struct config *c, struct dlc_err *err)
+{
+    bool cert = c->tls_cert[0] != '\0', key = c->tls_key[0] != '\0';
+
+    if (cert != key)
+        return dlc_err_set(err, DLC_EINVAL, "--tls-cert and --tls-key need each other");
+    if (cert && c->listen[0] == '\0')
+        return dlc_err_set(err, DLC_EINVAL,
+                           "--tls-cert has no effect without --listen HOST:PORT: add that, or "
+                           "remove it");
+    return 0;
+}
+
 static int run(const struct command *cmd, int argc, char **argv)
 {
     bool background = false;
@@ -159,7 +173,7 @@ static int run(const struct command *cmd, int argc, char **argv)
 
     if (args_parse(&a, cmd, options, argc, argv, &status)) {
         s.quiet = a.quiet;
-        if (config_read_url_files(&a.config, &err) < 0) {
+        if (check(&a.config, &err) < 0 || config_read_url_files(&a.config, &err) < 0) {
             status = cli_fail(cmd, &err);
             args_release(&a);
             return status;
