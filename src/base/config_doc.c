@@ -19,7 +19,10 @@ static const char *placeholder(const struct config_option *o)
         {"allow-uid", "UID,..."}, {"allow-path", "DIR,..."},
         {"store-file", "PATH"},   {"shared-file", "PATH"},
         {"log-level", "LEVEL"},   {"tenant-networks", "CIDR,..."},
-        {"tenant-proxy", "URL"},
+        {"tenant-proxy", "URL"},  {"name", "NAME"},
+        {"kubeconfig", "FILE"},   {"context", "NAME"},
+        {"namespace", "NAME"},    {"webhook", "HOST:PORT"},
+        {"listen", "HOST:PORT"},
     };
     static const char *const by_type[] = {
         [TYPE_text] = "TEXT", [TYPE_size] = "SIZE",  [TYPE_dur] = "TIME",

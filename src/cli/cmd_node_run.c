@@ -33,11 +33,11 @@ static bool is_wildcard(const char *listen)
            str_starts(listen, "*:") || listen[0] == ':';
 }
 
-static int check(struct node_cluster *m, const struct config *c, const char *capacity,
-                 const char *gpus, struct dlc_err *err)
+static int check(struct node_cluster *m, const struct config *c, struct dlc_err *err)
 {
-    uint64_t n = 0;
-
+    m->name = c->name[0] != '\0' ? c->name : NULL;
+    m->capacity = c->capacity != CONFIG_AUTO ? c->capacity : 0;
+    m->gpus = (unsigned)c->gpus;
     m->manager = c->manager;
     m->listen = c->listen[0] != '\0' ? c->listen : NULL;
     m->advertise = c->advertise[0] != '\0' ? c->advertise : NULL;
@@ -55,25 +55,12 @@ static int check(struct node_cluster *m, const struct config *c, const char *cap
                            "--listen %s is every address of this host: say by which one other "
                            "nodes reach it, --advertise http://HOST:PORT, or listen there",
                            m->listen);
-    if (capacity != NULL && (!str_parse_size(capacity, &m->capacity) || m->capacity == 0))
-        return dlc_err_set(err, DLC_EINVAL, "--capacity %s: write a size, such as 500GB", capacity);
-    if (gpus != NULL && (!str_parse_u64(gpus, &n) || n > 4096))
-        return dlc_err_set(err, DLC_EINVAL, "--gpus %s: write a number", gpus);
-    m->gpus = (unsigned)n;
     return 0;
 }
 
 static int run(const struct command *cmd, int argc, char **argv)
 {
-    const char *capacity = NULL, *gpus = NULL;
     struct node_cluster m = {.inside = false};
-    const struct args_option options[] = {
-        {"name", 0, "NAME", "What this node is called. Default: the host's name.", NULL, &m.name},
-        {"capacity", 0, "SIZE", "Bytes it takes of the cluster's data. Default: its memory.", NULL,
-         &capacity},
-        {"gpus", 0, "N", "GPUs that jobs may use here. Default: 0.", NULL, &gpus},
-        {NULL, 0, NULL, NULL, NULL, NULL},
-    };
     struct args a = ARGS_INIT;
     struct joining j = {&a.config, false};
     const struct node_start start = {announce, &j, &m, &membership_ops};
@@ -81,12 +68,11 @@ static int run(const struct command *cmd, int argc, char **argv)
     struct dlc_err err = DLC_ERR_INIT;
     int status;
 
-    if (args_parse(&a, cmd, options, argc, argv, &status)) {
+    if (args_parse(&a, cmd, NULL, argc, argv, &status)) {
         j.quiet = a.quiet;
         log_level_parse(a.config.log_level, &log_threshold);
         process_keep_secrets();
-        status = check(&m, &a.config, capacity, gpus, &err) < 0 ||
-                         config_read_url_files(&a.config, &err) < 0 ||
+        status = check(&m, &a.config, &err) < 0 || config_read_url_files(&a.config, &err) < 0 ||
                          sandbox_enter(&plan, &err) < 0 || node_main(&a.config, &start, &err) < 0
                      ? cli_fail(cmd, &err)
                      : CLI_OK;

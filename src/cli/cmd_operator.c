@@ -5,19 +5,12 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "base/str.h"
 #include "cli/commands.h"
 #include "operator/operator.h"
 #include "sandbox/sandbox.h"
 
 #define LISTEN_DEFAULT "127.0.0.1:8080"
 #define NS_DEFAULT     "dlcache-system"
-#define LEASE_DEFAULT  "15s"
-#define WORKERS        "4"
-
-struct options {
-    const char *kubeconfig, *context, *ns, *webhook, *lease, *workers;
-};
 
 static const char *env_or(const char *name, const char *other)
 {
@@ -27,51 +20,51 @@ static const char *env_or(const char *name, const char *other)
 }
 
 /* --namespace, $POD_NAMESPACE, that of the service account, else where the manifests put it. */
-static const char *own_namespace(const struct options *o, const struct kube_config *kube)
+static const char *own_namespace(const struct config *config, const struct kube_config *kube)
 {
     const char *in_pod = kube->token_file != NULL ? kube->namespace : NS_DEFAULT;
 
-    return o->ns != NULL ? o->ns : env_or("POD_NAMESPACE", in_pod);
+    return config->namespace[0] != '\0' ? config->namespace : env_or("POD_NAMESPACE", in_pod);
 }
 
-static int check(struct operator_config *c, const struct options *o, const struct config *config,
-                 struct dlc_err *err)
+static const char *or_null(const char *s)
 {
-    uint64_t workers;
+    return s[0] != '\0' ? s : NULL;
+}
 
+static int check(const struct config *config, struct dlc_err *err)
+{
     if (config->manager[0] == '\0')
         return dlc_err_set(err, DLC_EINVAL,
                            "where is the manager? Give --manager URL or set DLCACHE_MANAGER");
-    if (!str_parse_dur(o->lease, &c->lease) || c->lease.ns < DLC_SEC(3).ns ||
-        c->lease.ns > DLC_SEC(3600).ns || c->lease.ns % DLC_SEC(1).ns != 0)
-        return dlc_err_set(
-            err, DLC_EINVAL,
-            "--lease: \"%.50s\" is not allowed; allowed: whole seconds from 3s to 1h", o->lease);
-    if (!str_parse_u64(o->workers, &workers) || workers < 1 || workers > 64)
-        return dlc_err_set(err, DLC_EINVAL, "--workers: \"%.50s\" is not allowed; allowed: 1 to 64",
-                           o->workers);
-    c->workers = (unsigned)workers;
+    if (config->lease.ns % DLC_SEC(1).ns != 0)
+        return dlc_err_set(err, DLC_EINVAL, "--lease: only whole seconds are allowed");
     return 0;
 }
 
-static int operate(const struct options *o, const struct config *config, bool quiet,
-                   struct dlc_err *err)
+static int operate(const struct config *config, bool quiet, struct dlc_err *err)
 {
     struct kube_config kube = KUBE_CONFIG_INIT;
-    struct operator_config c = {.kube = &kube, .config = config, .webhook = o->webhook};
-    const struct sandbox_plan plan = {SANDBOX_OPERATOR, config, o->webhook, NULL};
+    struct operator_config c = {
+        .kube = &kube,
+        .config = config,
+        .webhook = or_null(config->webhook),
+        .lease = config->lease,
+        .workers = (unsigned)config->workers,
+    };
+    const struct sandbox_plan plan = {SANDBOX_OPERATOR, config, c.webhook, NULL};
     struct dlc_operator *running = NULL;
     sigset_t ends;
-    int rc = check(&c, o, config, err), number;
+    int rc = check(config, err), number;
 
     log_level_parse(config->log_level, &log_threshold);
     block_end_signals(&ends);
     if (rc == 0)
         rc = sandbox_enter(&plan, err);
     if (rc == 0)
-        rc = kube_config_load(&kube, o->kubeconfig, o->context, err);
+        rc = kube_config_load(&kube, or_null(config->kubeconfig), or_null(config->context), err);
     if (rc == 0) {
-        c.ns = own_namespace(o, &kube);
+        c.ns = own_namespace(config, &kube);
         c.name = env_or("POD_NAME", NULL);
         c.listen = config->listen[0] != '\0' ? config->listen : LISTEN_DEFAULT;
         rc = operator_start(&c, &running, err);
@@ -91,24 +84,13 @@ static int operate(const struct options *o, const struct config *config, bool qu
 
 static int run(const struct command *cmd, int argc, char **argv)
 {
-    struct options o = {.lease = LEASE_DEFAULT, .workers = WORKERS};
-    const struct args_option options[] = {
-        {"kubeconfig", 0, "FILE", "Where Kubernetes is, and who we are.", NULL, &o.kubeconfig},
-        {"context", 0, "NAME", "The context of that file.", NULL, &o.context},
-        {"namespace", 0, "NAME", "Its own: Lease and Secrets.", NULL, &o.ns},
-        {"webhook", 0, "HOST:PORT", "Answer the webhook there, over TLS.", NULL, &o.webhook},
-        {"lease", 0, "TIME", "How long a leader may be silent (" LEASE_DEFAULT ").", NULL,
-         &o.lease},
-        {"workers", 0, "N", "Objects worked on at once (" WORKERS ").", NULL, &o.workers},
-        {NULL, 0, NULL, NULL, NULL, NULL},
-    };
     struct args a = ARGS_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     int status;
 
-    if (args_parse(&a, cmd, options, argc, argv, &status)) {
+    if (args_parse(&a, cmd, NULL, argc, argv, &status)) {
         status = CLI_OK;
-        if (operate(&o, &a.config, a.quiet, &err) < 0)
+        if (operate(&a.config, a.quiet, &err) < 0)
             status = cli_fail(cmd, &err);
     }
     args_release(&a);

@@ -162,8 +162,6 @@ static int run(const struct command *cmd, int argc, char **argv)
     const struct args_option options[] = {
         {"background", 'b', NULL, "Return when the daemon answers, and print its process number.",
          &background, NULL},
-        {"name", 0, "NAME", "What this node is called. Default: the host's name.", NULL,
-         &s.cluster.name},
         {NULL, 0, NULL, NULL, NULL, NULL},
     };
     const struct node_start start = {announce, &s, node_has_control ? &s.cluster : NULL,
@@ -178,6 +176,7 @@ static int run(const struct command *cmd, int argc, char **argv)
             args_release(&a);
             return status;
         }
+        s.cluster.name = a.config.name[0] != '\0' ? a.config.name : NULL;
         s.cluster.api = a.config.listen[0] != '\0' ? a.config.listen : NULL;
         status = background ? serve_behind(cmd, &s) : serve(cmd, &a.config, &start);
     }
