@@ -378,9 +378,12 @@ static bool has_password(const char *value)
 }
 
 static void set_origin(struct config *c, const struct config_option *o, enum config_source source,
-                       unsigned line)
+                       unsigned line, const char *text)
 {
-    c->origin[o - config_options] = (struct config_origin){source, line};
+    struct config_origin *from = &c->origin[o - config_options];
+
+    mem_free(&from->text);
+    *from = (struct config_origin){source, line, mem_str(text)};
 }
 
 int config_set(struct config *c, const char *flag, const char *value, struct dlc_err *err)
@@ -396,9 +399,11 @@ int config_set(struct config *c, const char *flag, const char *value, struct dlc
         log_warn("--%s: every user of this machine can read a password on a command line; use "
                  "--%s-file or $%s",
                  flag, flag, o->env);
-    rc = assign(c, o, value == NULL ? "true" : value, err);
+    if (value == NULL)
+        value = "true";
+    rc = assign(c, o, value, err);
     if (rc == 0) {
-        set_origin(c, o, SOURCE_FLAG, 0);
+        set_origin(c, o, SOURCE_FLAG, 0, value);
         rc = resolve(c, err);
     }
     if (rc < 0)
@@ -435,7 +440,7 @@ static int parse_line(struct config *c, char *line, unsigned number, struct dlc_
     if (rc < 0)
         dlc_err_prefix(err, "%s", name);
     else
-        set_origin(c, o, SOURCE_FILE, number);
+        set_origin(c, o, SOURCE_FILE, number, value);
     return rc;
 }
 
@@ -510,7 +515,7 @@ static int load_env(struct config *c, struct dlc_err *err)
         if (s == NULL)
             continue;
         rc = assign(c, &config_options[i], s, err);
-        set_origin(c, &config_options[i], SOURCE_ENV, 0);
+        set_origin(c, &config_options[i], SOURCE_ENV, 0, s);
         if (rc < 0)
             dlc_err_prefix(err, "$%s", config_options[i].env);
     }
@@ -537,9 +542,11 @@ int config_load(struct config *c, const char *file, struct dlc_err *err)
 
 void config_release(struct config *c)
 {
-    for (unsigned i = 0; i < config_n_options; i++)
+    for (unsigned i = 0; i < config_n_options; i++) {
         if (config_options[i].type == TYPE_text)
             mem_free((char **)(void *)((char *)c + config_options[i].offset));
+        mem_free(&c->origin[i].text);
+    }
     mem_free(&c->file);
     *c = (struct config)CONFIG_INIT;
 }

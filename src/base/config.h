@@ -51,6 +51,7 @@ struct config {
     struct config_origin {
         enum config_source source;
         unsigned line; /* of the file */
+        char *text;    /* as it was given; NULL: default */
     } origin[CONFIG_N_OPTIONS];
     char *file;      /* that was read; NULL: none */
     bool file_named; /* by --config: it is for this process alone */
@@ -91,6 +92,19 @@ const char *config_env(const char *flag);
  */
 int config_check_roles(const struct config *c, unsigned roles, const char *command,
                        struct dlc_err *err);
+
+/* Setting i of CONFIG_N_OPTIONS as text. False: none of these roles reads it. */
+struct config_shown {
+    const char *flag;
+    struct buf value, source; /* source: "--memory", "$DLCACHE_MEMORY", "FILE:3" or "default" */
+    bool changed;             /* not the default's */
+};
+#define CONFIG_SHOWN_INIT                                                                          \
+    {                                                                                              \
+        NULL, BUF_INIT, BUF_INIT, false                                                            \
+    }
+bool config_show(const struct config *c, unsigned i, unsigned roles, struct config_shown *out);
+void config_shown_release(struct config_shown *s);
 
 /* "commands, serve, node": the names of roles. */
 void config_role_names(unsigned roles, struct buf *out);

@@ -17,4 +17,7 @@ struct config_option {
 extern const struct config_option config_options[];
 extern const unsigned config_n_options;
 
+/* "--memory", "$DLCACHE_MEMORY", "FILE:3" or "default": where option i has its value from. */
+void config_place(const struct config *c, unsigned i, struct buf *out);
+
 #endif

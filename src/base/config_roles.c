@@ -25,19 +25,6 @@ void config_role_names(unsigned roles, struct buf *out)
     }
 }
 
-/* "--tls-cert", "$DLCACHE_TLS_CERT" or "/etc/dlcache.conf:3: tls-cert". */
-static void add_place(const struct config *c, const struct config_option *o, struct buf *out)
-{
-    const struct config_origin *from = &c->origin[o - config_options];
-
-    if (from->source == SOURCE_FLAG)
-        buf_addf(out, "--%s", o->flag);
-    else if (from->source == SOURCE_ENV)
-        buf_addf(out, "$%s", o->env);
-    else
-        buf_addf(out, "%.200s:%u: %s", c->file != NULL ? c->file : "", from->line, o->flag);
-}
-
 int config_check_roles(const struct config *c, unsigned roles, const char *command,
                        struct dlc_err *err)
 {
@@ -53,7 +40,9 @@ int config_check_roles(const struct config *c, unsigned roles, const char *comma
             continue;
         buf_clear(&place);
         buf_clear(&names);
-        add_place(c, o, &place);
+        config_place(c, i, &place);
+        if (source == SOURCE_FILE)
+            buf_addf(&place, ": %s", o->flag);
         config_role_names(o->roles, &names);
         if (source == SOURCE_FLAG || (source == SOURCE_FILE && c->file_named && server))
             rc = dlc_err_set(err, DLC_EINVAL,

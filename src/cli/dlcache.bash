@@ -22,7 +22,7 @@ _dlcache()
         [[ " ${subs//$'\n'/ } " == *" ${COMP_WORDS[2]} "* ]] && sub=("${COMP_WORDS[2]}")
     fi
     if [[ $command == help ]]; then
-        COMPREPLY=($(compgen -W "$commands config man" -- "$cur"))
+        COMPREPLY=($(compgen -W "$commands man" -- "$cur"))
         return
     fi
     case $prev in

@@ -136,7 +136,7 @@ int help_main(int argc, char **argv)
     struct buf page = BUF_INIT;
 
     for (const struct command *const *c = commands; *c != NULL; c++)
-        if (strcmp((*c)->name, topic) == 0)
+        if (strcmp((*c)->name, topic) == 0 && *c != &cmd_config) /* all settings are that topic */
             return command_run(*c, argc > 2 ? 3 : 2, page_argv);
     if (strcmp(topic, "config") == 0)
         config_reference(&page);

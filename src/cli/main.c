@@ -10,15 +10,16 @@
 #include "cli/commands.h"
 
 const struct command *const commands[] = {
-    &cmd_serve,    &cmd_stop,    &cmd_ls,   &cmd_cat,    &cmd_warm,    &cmd_stat,    &cmd_evict,
-    &cmd_bench,    &cmd_sim,     &cmd_demo,
+    &cmd_serve,    &cmd_stop,    &cmd_ls,    &cmd_cat,    &cmd_warm,
+    &cmd_stat,     &cmd_evict,   &cmd_bench, &cmd_sim,    &cmd_demo,
 #ifdef DLC_MANAGER
     &cmd_manager,  &cmd_node,
 #endif
 #ifdef DLC_OPERATOR
     &cmd_operator,
 #endif
-    &cmd_tenant,   &cmd_dataset, &cmd_job,  &cmd_events, &cmd_rebuild, &cmd_version, NULL,
+    &cmd_tenant,   &cmd_dataset, &cmd_job,   &cmd_events, &cmd_rebuild,
+    &cmd_config,   &cmd_version, NULL,
 };
 
 /* A daemon that the library starts for us is this very program. */
