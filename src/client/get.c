@@ -21,6 +21,7 @@
 #include "client/last_error.h"
 #include "client/miss.h"
 #include "client/pins.h"
+#include "ipc/node_marker.h"
 #include "ipc/pin_reader.h"
 #include "ipc/shm.h"
 
@@ -242,6 +243,19 @@ static int through_daemon(struct dlc_dataset *ds, struct attachment *a, uint64_t
     return rc == DLC_ECANCELED ? DLC_EBYPASS : rc; /* the daemon is ending: do without it */
 }
 
+static int nobody_answers(const struct dlc_dataset *ds, struct dlc_err *err)
+{
+    char *node = node_marker_read(ds->config.socket);
+
+    if (node != NULL)
+        dlc_err_set(err, DLC_ENODAEMON, "%.300s does not answer at %s: start it again", node,
+                    ds->config.socket);
+    else
+        dlc_err_set(err, DLC_ENODAEMON, "no daemon answers at %s", ds->config.socket);
+    mem_free(&node);
+    return err->code;
+}
+
 static int by_daemon(struct dlc_dataset *ds, uint64_t i, struct waiting *w, struct dlc_view *out,
                      struct dlc_err *err)
 {
@@ -254,7 +268,7 @@ static int by_daemon(struct dlc_dataset *ds, uint64_t i, struct waiting *w, stru
 
         w->away = a == NULL;
         if (a == NULL)
-            return dlc_err_set(err, DLC_ENODAEMON, "no daemon answers at %s", ds->config.socket);
+            return nobody_answers(ds, err);
         rc = through_daemon(ds, a, i, w, out, err);
         note(a, start, rc);
         dataset_detach(ds, a);
@@ -276,6 +290,19 @@ static bool pause_until(struct dlc_mono deadline)
     return !interrupted() && !dlc_mono_passed(deadline, dlc_mono_now());
 }
 
+/* Says once for what it waits; true: for the node of this machine. */
+static bool says_waiting(struct dlc_dataset *ds, const struct dlc_err *err)
+{
+    char *node = node_marker_read(ds->config.socket);
+    bool of_node = node != NULL;
+
+    if (!atomic_exchange_explicit(&ds->said, true, memory_order_relaxed))
+        log_warn("%s: waiting for %.300s at %s, since the bucket cannot be read without it: %s",
+                 ds->shown, of_node ? node : "a daemon", ds->config.socket, err->text);
+    mem_free(&node);
+    return of_node;
+}
+
 /*
  * The daemon is away, and *err says why the bucket cannot be read from here. That may be as it
  * should be: only the daemon has the credentials, or the way there. Wait for it.
@@ -285,10 +312,8 @@ static int await_daemon(struct dlc_dataset *ds, uint64_t i, struct waiting *w, s
 {
     struct dlc_err late = DLC_ERR_INIT, direct = *err;
     int rc = DLC_ENODAEMON;
+    bool of_node = says_waiting(ds, err);
 
-    if (!atomic_exchange_explicit(&ds->said, true, memory_order_relaxed))
-        log_warn("%s: waiting for a daemon at %s, since the bucket cannot be read without one: %s",
-                 ds->shown, ds->config.socket, err->text);
     w->patient = w->away = true;
     w->deadline = w->end;
     while (is_for_bucket(rc) && w->away && pause_until(w->deadline)) {
@@ -299,6 +324,9 @@ static int await_daemon(struct dlc_dataset *ds, uint64_t i, struct waiting *w, s
         return interrupt_err(err);
     if (rc < 0 && !is_for_bucket(rc) && rc != DLC_ETIMEDOUT)
         *err = late;
+    else if (rc == DLC_ENODAEMON && of_node && !w->late)
+        dlc_err_set(err, rc, "%s; and the bucket cannot be read without it: %s", late.text,
+                    direct.text);
     else if (rc < 0)
         dlc_err_set(err, w->late ? DLC_ETIMEDOUT : direct.code, "%s; and through the cache: %s",
                     direct.text, late.text);
