@@ -17,6 +17,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/socket_dir.h"
 #include "base/suggest.h"
 #include "base/syscalls.h"
 #include "base/str.h"
@@ -294,11 +295,15 @@ static char *home(void)
 static char *default_socket(void)
 {
     const char *run = env("XDG_RUNTIME_DIR");
+    bool session = run != NULL && str_starts(run, "/run/user/");
 
-    if (run != NULL && run[0] == '/')
+    if (os_access(MACHINE_SOCKET ".node", F_OK) == 0) /* ipc/node_marker.h */
+        return mem_str(MACHINE_SOCKET);
+    /* Root's session ends, and its directory with it, before the daemons that root starts. */
+    if (run != NULL && run[0] == '/' && !(session && geteuid() == 0))
         return mem_fmt("%s/dlcache/socket", run);
     if (geteuid() == 0)
-        return mem_str("/run/dlcache/socket");
+        return mem_str(MACHINE_SOCKET);
     return mem_fmt("/tmp/dlcache-%u/socket", (unsigned)geteuid());
 }
 

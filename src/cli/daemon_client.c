@@ -89,6 +89,8 @@ int ctl_call(struct ctl *c, json_t *request, ctl_progress_f *on_progress, void *
     dlc_check(request != NULL);
     rc = msg_send(c->sock, request, NULL, 0, err);
     json_decref(request);
+    if (rc == DLC_EPROTO) /* it hung up, but may have said why */
+        rc = 0;
     while (rc == 0) {
         const json_t *p;
 

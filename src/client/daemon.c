@@ -28,6 +28,7 @@
 #include "base/err.h"
 #include "base/fork_fds.h"
 #include "base/mem.h"
+#include "base/socket_dir.h"
 #include "base/str.h"
 #include "base/syscalls.h"
 #include "ipc/node_marker.h"
@@ -55,6 +56,27 @@ static int connect_until(int fd, const struct sockaddr_un *addr, struct dlc_mono
     }
 }
 
+/* errno: EACCES. The kernel keeps us out, so the daemon cannot say who it is. */
+static void no_way_in(const struct config *c, struct dlc_err *err)
+{
+    char *closed = socket_dir_closed(c->socket);
+    struct stat st;
+
+    if (closed != NULL)
+        dlc_err_set(
+            err, DLC_EDENIED,
+            "may not connect to %s: %s is closed to user %d; the daemon opens it when it is "
+            "started with --allow-uid %d",
+            c->socket, closed, (int)geteuid(), (int)geteuid());
+    else
+        dlc_err_set(err, DLC_EDENIED,
+                    "may not connect to %s: the daemon of user %d does not serve user %d; start it "
+                    "with --allow-uid %d",
+                    c->socket, os_stat(c->socket, &st) == 0 ? (int)st.st_uid : -1, (int)geteuid(),
+                    (int)geteuid());
+    mem_free(&closed);
+}
+
 int daemon_connect(const struct config *c, struct dlc_mono deadline, struct dlc_err *err)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -75,7 +97,7 @@ int daemon_connect(const struct config *c, struct dlc_mono deadline, struct dlc_
         return dlc_err_sys(err, "cannot make a socket");
     if (connect_until(fd, &addr, deadline) < 0) {
         if (errno == EACCES || errno == EPERM)
-            dlc_err_sys(err, "may not connect to %s", c->socket);
+            no_way_in(c, err);
         else if (interrupted())
             interrupt_err(err);
         else if (errno == EAGAIN || errno == EINTR)
@@ -89,7 +111,7 @@ int daemon_connect(const struct config *c, struct dlc_mono deadline, struct dlc_
     }
     os_setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &none, sizeof(none));
     if (os_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
-        !config_trusts(c, cred.uid)) {
+        (!config_trusts(c, cred.uid) && !socket_dir_vouches(c->socket, cred.uid))) {
         os_close(&fd);
         return dlc_err_set(
             err, DLC_EDENIED,

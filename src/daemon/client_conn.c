@@ -36,6 +36,7 @@
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/socket_dir.h"
 #include "base/syscalls.h"
 #include "base/str.h"
 #include "daemon/client_audit.h"
@@ -272,11 +273,11 @@ static void on_conn(struct watch *w, uint32_t events)
 /* ---- who may ---- */
 
 /* Say so, and close. */
-static void refuse_client(struct node *n, int *fd, const char *text)
+static void refuse_client(struct node *n, int *fd, int code, const char *text)
 {
     struct msg_writer w = MSG_WRITER_INIT;
     struct dlc_err err;
-    json_t *body = json_pack("{s:b, s:i, s:s}", "ok", 0, "code", DLC_EBUSY, "error", text);
+    json_t *body = json_pack("{s:b, s:i, s:s}", "ok", 0, "code", code, "error", text);
 
     if (msg_writer_add(&w, *fd, body, NULL, 0, &err) == 0)
         msg_writer_flush(&w, *fd, &err); /* small, and the buffer is empty */
@@ -296,7 +297,7 @@ static bool turn_away(struct node *n, int listener)
     fd = os_accept(listener);
     away = fd >= 0;
     if (away)
-        refuse_client(n, &fd,
+        refuse_client(n, &fd, DLC_EBUSY,
                       "the daemon has no descriptor left for another client: raise its limit on "
                       "open files (ulimit -n, LimitNOFILE=), or try again later");
     node_short(n, "a client was turned away");
@@ -304,11 +305,30 @@ static bool turn_away(struct node *n, int listener)
     return away;
 }
 
+static void refuse_stranger(struct node *n, int *fd, const struct ucred *cred)
+{
+    static struct log_limit limit; /* L */
+    const struct node_cluster *m = n->membership;
+    bool node = m != NULL && !m->inside;
+    struct dlc_err err = DLC_ERR_INIT;
+
+    client_audit_stranger(n, cred->uid, cred->pid, "not in allow-uid");
+    if (log_limit_allows(&limit))
+        log_warn("refused user %d: allow it with --allow-uid %d", (int)cred->uid, (int)cred->uid);
+    dlc_err_set(&err, DLC_EDENIED,
+                "the daemon at %s (%s%s%s%.200s, process %d of user %d) does not serve user %d: "
+                "whoever runs it allows that with --allow-uid %d",
+                n->config->socket, node ? "node " : "stand-alone",
+                node && m->name != NULL ? m->name : "", node ? " of " : "", node ? m->manager : "",
+                (int)getpid(), (int)geteuid(), (int)cred->uid, (int)cred->uid);
+    refuse_client(n, fd, err.code, err.text);
+}
+
 static void on_listener(struct watch *w, uint32_t events)
 {
     struct node *n = dlc_container(w, struct node, listener);
     int fd = os_accept(w->fd);
-    struct ucred cred;
+    struct ucred cred = {.uid = (uid_t)-1};
     socklen_t len = sizeof(cred);
     struct dlc_err err = DLC_ERR_INIT;
     struct conn *c;
@@ -321,14 +341,11 @@ static void on_listener(struct watch *w, uint32_t events)
     }
     if (os_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
         !config_trusts(n->config, cred.uid)) {
-        count(sessions_refused);
-        client_audit_stranger(n, cred.uid, cred.pid, "not in allow-uid");
-        log_warn("refused user %d: allow it with --allow-uid %d", (int)cred.uid, (int)cred.uid);
-        client_sock_close(n, &fd);
+        refuse_stranger(n, &fd, &cred);
         return;
     }
     if (quota_connection(n, cred.uid, &err) < 0) {
-        refuse_client(n, &fd, err.text);
+        refuse_client(n, &fd, err.code, err.text);
         return;
     }
     c = mem_new(struct conn);
@@ -445,14 +462,14 @@ struct conn *conn_by_id(struct node *n, uint64_t id)
 
 /* ---- the socket ---- */
 
-static int socket_dir(const char *path, struct dlc_err *err)
+static int socket_dir(const char *path, bool shared, struct dlc_err *err)
 {
     char *copy = mem_str(path);
     const char *dir = dirname(copy);
     struct stat st, link;
     int rc = 0;
 
-    if (os_mkdirs(dir, 0700) < 0 || os_stat(dir, &st) < 0 || os_lstat(dir, &link) < 0)
+    if (socket_dir_make(path, shared) < 0 || os_stat(dir, &st) < 0 || os_lstat(dir, &link) < 0)
         rc = dlc_err_sys(err, "cannot make %s for the daemon's socket", dir);
     else if (S_ISLNK(link.st_mode) && link.st_uid != geteuid() && link.st_uid != 0)
         rc = dlc_err_set(err, DLC_EDENIED,
@@ -496,6 +513,17 @@ static int socket_clear(const struct sockaddr_un *addr, struct dlc_err *err)
     return rc;
 }
 
+static void warn_if_closed(const char *path)
+{
+    char *closed = socket_dir_closed(path);
+
+    if (closed != NULL)
+        log_warn("other users cannot reach %s, since they may not search %s: `chmod o+x` it, or "
+                 "choose another place with --socket",
+                 path, closed);
+    mem_free(&closed);
+}
+
 int server_open(struct node *n, const struct client_ops *ops, struct dlc_err *err)
 {
     const char *path = n->config->socket;
@@ -511,9 +539,9 @@ int server_open(struct node *n, const struct client_ops *ops, struct dlc_err *er
                            "socket path %s is longer than %zu bytes: choose a shorter --socket",
                            path, sizeof(addr.sun_path) - 1);
     memcpy(addr.sun_path, path, strlen(path) + 1);
-    rc = socket_dir(path, err);
-    if (rc == 0 && !node)
-        rc = node_marker_refuse(path, DLC_EBUSY, err);
+    rc = node ? 0 : node_marker_refuse(path, DLC_EBUSY, err);
+    if (rc == 0)
+        rc = socket_dir(path, shared, err);
     if (rc == 0)
         rc = socket_clear(&addr, err);
     if (rc < 0)
@@ -527,6 +555,8 @@ int server_open(struct node *n, const struct client_ops *ops, struct dlc_err *er
         os_close(&n->listener.fd); /* what lies at the path is not ours to remove */
         return rc;
     }
+    if (shared)
+        warn_if_closed(path);
     if (os_chmod(path, shared ? 0666 : 0600) < 0 || os_listen(n->listener.fd, 128) < 0 ||
         server_listen(n) < 0)
         return dlc_err_sys(err, "cannot listen at %s", path);

@@ -48,7 +48,8 @@ int node_marker_refuse(const char *socket, int code, struct dlc_err *err)
     if (node != NULL)
         rc = dlc_err_set(err, code,
                          "%s is the place of %.300s: start that with `dlcache node`, or, if this "
-                         "machine has left the cluster, remove %s.node",
+                         "machine has left the cluster, remove %s.node; a daemon of your own needs "
+                         "another --socket",
                          socket, node, socket);
     mem_free(&node);
     return rc;

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/socket_dir.h"
 #include "base/str.h"
 #include "base/syscalls.h"
 
@@ -179,18 +180,18 @@ static void allow_reads(const struct config *c, struct landlock *l)
     allow_settings(c, l);
 }
 
-/* `make`: the process makes it itself if it does not exist. */
-static void allow_dir(struct landlock *l, const char *path, bool make)
+/* The process makes it itself if it does not exist. */
+static void allow_dir(struct landlock *l, const char *path)
 {
-    if (!make || os_access(path, F_OK) == 0 || os_mkdirs(path, 0700) == 0)
+    if (os_access(path, F_OK) == 0 || os_mkdirs(path, 0700) == 0)
         landlock_allow(l, path, LANDLOCK_WRITE);
 }
 
-static void allow_dir_of(struct landlock *l, const char *path, bool make)
+static void allow_dir_of(struct landlock *l, const char *path)
 {
     char *copy = mem_str(path);
 
-    allow_dir(l, dirname(copy), make);
+    landlock_allow(l, dirname(copy), LANDLOCK_WRITE);
     mem_free(&copy);
 }
 
@@ -205,11 +206,11 @@ void paths_allow(const struct sandbox_plan *plan, struct landlock *l)
     landlock_allow(l, "/dev/null", LANDLOCK_WRITE);
     if (plan->role == SANDBOX_OPERATOR)
         return;
-    allow_dir(l, c->dir, true);
-    if (is_daemon(plan))
-        allow_dir_of(l, c->socket, true);
+    allow_dir(l, c->dir);
+    if (is_daemon(plan) && socket_dir_make(c->socket, sandbox_shares_socket(plan)) == 0)
+        allow_dir_of(l, c->socket);
     if (str_starts(c->store, "sqlite:"))
-        allow_dir_of(l, c->store + strlen("sqlite:"), false);
+        allow_dir_of(l, c->store + strlen("sqlite:"));
     if (c->audit_log[0] != '\0')
-        allow_dir_of(l, c->audit_log, false); /* a new file is made there after logrotate */
+        allow_dir_of(l, c->audit_log); /* a new file is made there after logrotate */
 }

@@ -40,22 +40,24 @@ static int set_capabilities(uint64_t keep, uint64_t *left)
 /* ---- user ---- */
 
 /* A directory that is there already keeps its owner: who made it has said whose it is. */
-static int make_dir_for(const char *path, const struct passwd *pw, struct dlc_err *err)
+static int make_dir_for(const char *path, mode_t mode, const struct passwd *pw, struct dlc_err *err)
 {
     if (path[0] == '\0' || os_access(path, F_OK) == 0)
         return 0;
-    if (os_mkdirs(path, 0700) < 0 || os_chown(path, pw->pw_uid, pw->pw_gid) < 0)
+    if (os_mkdirs(path, mode) < 0 || os_chmod(path, mode) < 0 ||
+        os_chown(path, pw->pw_uid, pw->pw_gid) < 0)
         return dlc_err_sys(err, "cannot make %s for user %s", path, pw->pw_name);
     return 0;
 }
 
-static int make_dirs(const struct config *c, const struct passwd *pw, struct dlc_err *err)
+static int make_dirs(const struct config *c, bool shared, const struct passwd *pw,
+                     struct dlc_err *err)
 {
     char *socket = mem_str(c->socket);
-    int rc = make_dir_for(c->dir, pw, err);
+    int rc = make_dir_for(c->dir, 0700, pw, err);
 
     if (rc == 0 && socket[0] == '/')
-        rc = make_dir_for(dirname(socket), pw, err);
+        rc = make_dir_for(dirname(socket), shared ? 0755 : 0700, pw, err);
     mem_free(&socket);
     return rc;
 }
@@ -76,7 +78,7 @@ static int become(const struct passwd *pw, uint64_t keep, struct dlc_err *err)
     return 0;
 }
 
-int privileges_set_user(const struct config *c, uint64_t keep, struct dlc_err *err)
+int privileges_set_user(const struct config *c, bool shared, uint64_t keep, struct dlc_err *err)
 {
     struct passwd pw, *found = NULL;
     char space[4096];
@@ -89,7 +91,7 @@ int privileges_set_user(const struct config *c, uint64_t keep, struct dlc_err *e
     if (geteuid() != 0)
         return dlc_err_set(err, DLC_EDENIED, "--user %s: only root can become another user",
                            c->user);
-    rc = make_dirs(c, &pw, err);
+    rc = make_dirs(c, shared, &pw, err);
     return rc < 0 ? rc : become(&pw, keep, err);
 }
 

@@ -16,7 +16,7 @@
  * of the settings that do not exist yet are made for it. 0, also if we are that user already;
  * DLC_EDENIED: only root can; DLC_ENOTFOUND: there is no such user.
  */
-int privileges_set_user(const struct config *c, uint64_t keep, struct dlc_err *err);
+int privileges_set_user(const struct config *c, bool shared, uint64_t keep, struct dlc_err *err);
 
 /* Give up all capabilities but those of `keep`, and the right to get them back. *left: those that
  * are still effective. 0 or -1 with errno. */

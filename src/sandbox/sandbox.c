@@ -175,11 +175,17 @@ static int report(bool required, struct dlc_err *err)
     return rc;
 }
 
+bool sandbox_shares_socket(const struct sandbox_plan *plan)
+{
+    return plan->role == SANDBOX_NODE || plan->config->allow_uid[0] != '\0';
+}
+
 int sandbox_enter(const struct sandbox_plan *plan, struct dlc_err *err)
 {
     const struct config *c = plan->config;
     uint64_t keep = capabilities_needed(plan);
-    int rc = c->user[0] != '\0' ? privileges_set_user(c, keep, err) : 0;
+    int rc =
+        c->user[0] != '\0' ? privileges_set_user(c, sandbox_shares_socket(plan), keep, err) : 0;
 
     if (rc < 0)
         return rc;

@@ -44,6 +44,9 @@ struct sandbox_part {
  */
 int sandbox_enter(const struct sandbox_plan *plan, struct dlc_err *err);
 
+/* Do other users connect to the daemon's socket? */
+bool sandbox_shares_socket(const struct sandbox_plan *plan);
+
 /* What holds since sandbox_enter(), *n parts; 0 before. Borrowed for ever. */
 const struct sandbox_part *sandbox_parts(unsigned *n);
 

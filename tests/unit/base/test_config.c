@@ -251,10 +251,15 @@ static void test_paths(void **state)
     char *expect, *cwd = getcwd(NULL, 0), longest[300];
 
     (void)state;
-    setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
+    setenv("XDG_RUNTIME_DIR", "/run/user/7", 1); /* of a session: not for root's daemons */
     setenv("XDG_CACHE_HOME", "/var/cache/me", 1);
     assert_int_equal(0, config_load(&c, "/dev/null", NULL));
-    assert_string_equal("/run/user/7/dlcache/socket", c.socket);
+    assert_string_equal(geteuid() == 0 ? "/run/dlcache/socket" : "/run/user/7/dlcache/socket",
+                        c.socket);
+    config_release(&c);
+    setenv("XDG_RUNTIME_DIR", "/srv/run", 1);
+    assert_int_equal(0, config_load(&c, "/dev/null", NULL));
+    assert_string_equal("/srv/run/dlcache/socket", c.socket);
     assert_string_equal("/var/cache/me/dlcache", c.dir);
 
     assert_int_equal(0, config_set(&c, "socket", "run/s", NULL));
