@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/pem.h"
 
+#include <stdio.h>
+
 #include <openssl/bio.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
@@ -9,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 static int no_password(char *buf, int size, int rw, void *arg)
 {
@@ -81,4 +84,28 @@ bool x509_add_extension(X509 *x, X509 *issuer, int nid, const char *value)
     ok = e != NULL && X509_add_ext(x, e, -1) == 1;
     X509_EXTENSION_free(e);
     return ok;
+}
+
+#define GENERATION_MAX 12
+
+bool x509_set_generation(X509 *x, uint32_t generation)
+{
+    char text[GENERATION_MAX];
+
+    snprintf(text, sizeof(text), "%u", generation);
+    return generation == 0 ||
+           X509_NAME_add_entry_by_NID(X509_get_subject_name(x), NID_serialNumber, MBSTRING_ASC,
+                                      (const unsigned char *)text, -1, -1, 0) == 1;
+}
+
+uint32_t x509_generation(const X509 *x)
+{
+    char text[GENERATION_MAX];
+    uint64_t n = 0;
+
+    if (X509_NAME_get_text_by_NID(X509_get_subject_name(x), NID_serialNumber, text, sizeof(text)) <=
+            0 ||
+        !str_parse_u64(text, &n) || n > UINT32_MAX)
+        return 0;
+    return (uint32_t)n;
 }

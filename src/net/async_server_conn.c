@@ -444,9 +444,11 @@ static bool conn_begin(struct async_conn *c, size_t n)
     call->request.path = call->head.target;
     call->request.token = call->head.token;
     call->request.target = &call->target;
-    if (c->tls != NULL)
+    if (c->tls != NULL) {
         snprintf(call->node, sizeof(call->node), "%s", async_tls_node(c->tls));
-    call->request.node = c->tls != NULL ? call->node : NULL;
+        call->request.node = call->node;
+        call->request.node_generation = async_tls_generation(c->tls);
+    }
     call->conn = c;
     c->call = call;
     c->state = CONN_WAIT;

@@ -16,6 +16,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/pem.h"
 #include "base/str.h"
 #include "base/syscalls.h"
 
@@ -32,6 +33,7 @@ struct async_tls {
     size_t out_at;
     uint64_t written;
     char node[TLS_NAME_MAX];
+    uint32_t generation;
     int64_t not_after; /* of the client's certificate; 0: it was not shown yet */
 };
 
@@ -220,6 +222,7 @@ static void note_client(struct async_tls *t)
 
     dlc_check(x != NULL && SSL_get_verify_result(t->ssl) == X509_V_OK); /* (TLS-SERVER-1) */
     t->not_after = ASN1_TIME_to_tm(X509_get0_notAfter(x), &tm) == 1 ? (int64_t)timegm(&tm) : 1;
+    t->generation = x509_generation(x);
     names = X509_get_ext_d2i(x, NID_subject_alt_name, NULL, NULL);
     for (int i = 0; i < sk_GENERAL_NAME_num(names); i++) {
         const GENERAL_NAME *g = sk_GENERAL_NAME_value(names, i);
@@ -338,6 +341,11 @@ void async_tls_end(struct async_tls *t)
 const char *async_tls_node(const struct async_tls *t)
 {
     return t->node;
+}
+
+uint32_t async_tls_generation(const struct async_tls *t)
+{
+    return t->generation;
 }
 
 bool async_tls_is_expired(const struct async_tls *t)

@@ -46,7 +46,8 @@ bool async_tls_has_input(const struct async_tls *t);
 bool async_tls_is_open(const struct async_tls *t); /* the client has shown its certificate */
 void async_tls_end(struct async_tls *t);           /* tell the client that no more comes */
 
-const char *async_tls_node(const struct async_tls *t); /* the client's name; "": not known */
+const char *async_tls_node(const struct async_tls *t);    /* the client's name; "": not known */
+uint32_t async_tls_generation(const struct async_tls *t); /* of its certificate */
 /* The client's certificate has expired since. */
 bool async_tls_is_expired(const struct async_tls *t);
 

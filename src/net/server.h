@@ -40,6 +40,7 @@ struct http_request {
     const char *token;               /* Authorization: Bearer …; NULL: none */
     const char *as_tenant;           /* Dlcache-As-Tenant: …; NULL: none */
     const char *node;                /* as the client's certificate says; NULL: it has none */
+    uint32_t node_generation;        /* of that certificate (x509_generation()) */
     bool asked_certificate;          /* the client could have shown one */
     bool local;                      /* through a Unix socket, by a user we trust */
     const char *id;                  /* 16 hexadecimal digits; the reply has it as X-Request-Id */
