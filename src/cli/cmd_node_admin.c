@@ -140,6 +140,44 @@ static int undrain(const struct command *cmd, int argc, char **argv)
     return set_drain(cmd, argc, argv, false);
 }
 
+/* ---- revoke ---- */
+
+static void say_revoked(const json_t *n, void *arg)
+{
+    (void)arg;
+    printf(
+        json_true_at(n, "revoked")
+            ? "node %s is revoked: managers refuse it now, other nodes with their next heartbeat\n"
+            : "node %s may join again with the token of nodes\n",
+        json_text_at(n, "name"));
+}
+
+static int set_revoke(const struct command *cmd, int argc, char **argv, bool on)
+{
+    bool json = false;
+    const struct args_option options[] = {API_JSON(&json), API_END};
+    struct args a = ARGS_INIT;
+    char *path;
+    int status;
+
+    if (kind_begin(&a, cmd, options, argc, argv, "/revoke", &path, &status))
+        status = api_do(cmd, &a, json, "POST", path, json_pack("{s:b}", "revoke", on), say_revoked,
+                        NULL);
+    mem_free(&path);
+    args_release(&a);
+    return status;
+}
+
+static int revoke_node(const struct command *cmd, int argc, char **argv)
+{
+    return set_revoke(cmd, argc, argv, true);
+}
+
+static int unrevoke_node(const struct command *cmd, int argc, char **argv)
+{
+    return set_revoke(cmd, argc, argv, false);
+}
+
 /* ---- help ---- */
 
 #define NAME "the name of a node"
@@ -206,6 +244,31 @@ static const struct command sub_leave = {
     .kind = &nodes,
 };
 
+static const struct command sub_revoke = {
+    .name = "node revoke",
+    .synopsis = "NAME [--json]",
+    .summary = "End a node's access to the cluster at once, and forget it.",
+    .details =
+        "For a machine that was taken over or lost. Its certificates, credentials and tickets\n"
+        "are refused, also on connections that are open. If it may have read the token that\n"
+        "all nodes share, replace that too: with it a process can join under another name.",
+    .examples = "  $ dlcache node revoke gpu7\n",
+    ONE_OPERAND(NAME),
+    .run = revoke_node,
+    .kind = &nodes,
+};
+
+static const struct command sub_unrevoke = {
+    .name = "node unrevoke",
+    .synopsis = "NAME [--json]",
+    .summary = "Let the name join with the shared token of nodes again.",
+    .details = "What was revoked stays so: the node gets a new certificate.",
+    .examples = "  $ dlcache node unrevoke gpu7\n",
+    ONE_OPERAND(NAME),
+    .run = unrevoke_node,
+    .kind = &nodes,
+};
+
 const struct command *const node_subs[] = {
-    &sub_ls, &sub_show, &sub_drain, &sub_undrain, &sub_leave, NULL,
+    &sub_ls, &sub_show, &sub_drain, &sub_undrain, &sub_leave, &sub_revoke, &sub_unrevoke, NULL,
 };

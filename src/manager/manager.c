@@ -20,6 +20,7 @@
 #include "manager/routes/tickets.h"
 #include "manager/store/seal.h"
 #include "manager/store/store.h"
+#include "manager/tables/node_revocation.h"
 #include "manager/tables/tables.h"
 #include "net/server.h"
 
@@ -60,8 +61,9 @@ static bool may_lead(void *ctx, struct dlc_err *err)
 
 static const struct leader_hooks leader_hooks = {.may_lead = may_lead, .begin = tables_load};
 
-/* Keys and tokens that were replaced in their files count without a restart. */
-static void reload_secrets(struct manager *m)
+/* Keys and tokens that were replaced in their files count without a restart; so do nodes that
+ * another manager revoked. */
+static void reload_access(struct manager *m)
 {
     struct dlc_err err = DLC_ERR_INIT;
     int keys = seal_reload(m->seal, &err), tokens;
@@ -70,6 +72,9 @@ static void reload_secrets(struct manager *m)
         log_info("%s was read again", seal_source(m->seal));
     else if (keys < 0)
         log_error("the keys stay as they were: %s", err.text);
+    err = (struct dlc_err)DLC_ERR_INIT;
+    if (revocations_read(&m->tables, &err) < 0)
+        log_debug("revoked nodes: %s", err.text); /* the store says so elsewhere */
     err = (struct dlc_err)DLC_ERR_INIT;
     tokens = auth_reload(&m->api.auth, &err);
     if (tokens > 0 && fingerprints_agree(&m->fingerprints, &err) == 0)
@@ -83,7 +88,7 @@ static void tick(struct manager *m)
     struct dlc_mono now = dlc_mono_now();
 
     if (now.ns >= m->reload_at.ns) {
-        reload_secrets(m);
+        reload_access(m);
         m->reload_at = dlc_mono_add(now, RELOAD_EVERY);
     }
     tables_tick(&m->tables);
@@ -181,7 +186,11 @@ static char *reachable(const char *address, bool tls)
 static void identify(const void *der, size_t len, char node[static TLS_NAME_MAX], void *ctx)
 {
     static_assert(TLS_NAME_MAX >= NAME_MAX_LEN + 1, "a node's name");
-    authority_identify(&api_of(ctx)->trust, der, len, node);
+    uint32_t generation;
+
+    authority_identify(&api_of(ctx)->trust, der, len, node, &generation);
+    if (node[0] != '\0' && revocations_refuse(api_of(ctx)->tables, node, generation))
+        node[0] = '\0'; /* (NODE-REVOCATION-1) */
 }
 
 static int open_server(struct manager *m, const struct manager_config *config, struct dlc_err *err)

@@ -28,6 +28,7 @@ static const struct {
     {"DELETE", "/v1/nodes/{name}", "node.leave"},
     {"POST", "/v1/nodes/{name}/drain", "node.drain"},
     {"POST", "/v1/nodes/{name}/rejoin", "node.rejoin"},
+    {"POST", "/v1/nodes/{name}/revoke", "node.revoke"},
     {"POST", "/v1/nodes/{name}/certificate", "node.certificate"},
     {"POST", "/v1/authority/rotate", "authority.rotate"},
     {"POST", "/v1/keys/rekey", "keys.rekey"},

@@ -1,20 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "manager/routes/node_certificate.h"
 
+#include <string.h>
+
 #include "base/log.h"
 #include "manager/routes/api.h"
 #include "manager/routes/json_fields.h"
 #include "manager/routes/nodes.h"
 #include "manager/routes/route_util.h"
 #include "manager/tables/authority.h"
+#include "manager/tables/node_revocation.h"
 #include "manager/tables/node_table.h"
 
 bool node_certificate_add(struct api *api, const char *node, const char *request, json_t *answer,
                           struct http_reply *reply)
 {
     struct authority_certificate c;
+    struct authority_subject who = {node, 0};
     struct dlc_err err = DLC_ERR_INIT;
-    int rc = authority_sign(api->tables->store, api->seal, node, request, api->certificate_life, &c,
+    int rc = revocations_generation(api->tables, node, &who.generation, &err);
+
+    memset(&c, 0, sizeof(c));
+    if (rc == 0)
+        rc = authority_sign(api->tables->store, api->seal, &who, request, api->certificate_life, &c,
                             &err);
 
     if (rc == DLC_EINVAL) {

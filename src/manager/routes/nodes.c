@@ -12,6 +12,7 @@
 #include "manager/routes/api.h"
 #include "manager/routes/json_fields.h"
 #include "manager/routes/node_certificate.h"
+#include "manager/routes/node_revoke.h"
 #include "manager/routes/route_util.h"
 #include "manager/routes/tickets.h"
 #include "manager/routes/view_reply.h"
@@ -314,6 +315,8 @@ void route_nodes_join(struct http_request *r, struct http_reply *reply, void *ct
     if (name == NULL || !read_body(r, fields, reply) || !check_address(j.address, reply) ||
         !read_if_match(r, &expect, reply))
         return;
+    if (!node_revoke_allows_join(api, r, name, reply))
+        return;
     j.missed = is_missed(api, name);
     if (join(api, name, expect, &j, &d, &is_new, &err) < 0) {
         if (j.taken)
@@ -335,14 +338,30 @@ void route_nodes_join(struct http_request *r, struct http_reply *reply, void *ct
     store_doc_release(&d);
 }
 
+int nodes_remove(struct api *api, const char *name, uint64_t expect, struct dlc_err *err)
+{
+    json_t *listings = commands_listings(api->tables, name);
+    int rc = store_delete(api->tables->store, STORE_NODE, name, expect, err);
+
+    if (rc == 0 || rc == DLC_ENOTFOUND) {
+        nodes_forget(api->tables, name);
+        commands_hand_over(api->tables, name, listings);
+        if (store_chunks_drop(api->tables->store, NULL, name, err) < 0)
+            log_warn("chunks of node %s, which left, stay in the store: %s", name, err->text);
+        if (rc == 0)
+            event_log(api->tables->store, "", "node.left", json_pack("{s:s}", "name", name));
+        rc = 0;
+    }
+    json_decref(listings);
+    return rc;
+}
+
 void route_nodes_leave(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct api *api = api_of(ctx);
     const char *name = read_name(r, 0, "node", reply), *instance = http_query(r, "instance");
     struct dlc_err err = DLC_ERR_INIT;
-    json_t *listings;
     uint64_t expect;
-    int rc;
 
     if (name == NULL || !read_if_match(r, &expect, reply))
         return;
@@ -350,20 +369,10 @@ void route_nodes_leave(struct http_request *r, struct http_reply *reply, void *c
         nodes_refuse_name(api, name, "", reply); /* not ours to take out */
         return;
     }
-    listings = commands_listings(api->tables, name);
-    rc = store_delete(api->tables->store, STORE_NODE, name, expect, &err);
-    if (rc == 0 || rc == DLC_ENOTFOUND) {
-        nodes_forget(api->tables, name);
-        commands_hand_over(api->tables, name, listings);
-        if (store_chunks_drop(api->tables->store, NULL, name, &err) < 0)
-            log_warn("chunks of node %s, which left, stay in the store: %s", name, err.text);
-        if (rc == 0)
-            event_log(api->tables->store, "", "node.left", json_pack("{s:s}", "name", name));
+    if (nodes_remove(api, name, expect, &err) == 0)
         reply->status = 204;
-    } else {
+    else
         reply_store_error(api, r, reply, &err);
-    }
-    json_decref(listings);
 }
 
 /* ---- what admins tell it ---- */

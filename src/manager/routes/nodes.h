@@ -21,6 +21,9 @@ void nodes_refuse_name(struct api *api, const char *name, const char *holder,
 void nodes_reply(struct api *api, const char *name, uint64_t has, json_t *answer, int status,
                  uint64_t version, struct http_reply *reply);
 
+/* Forget the node, and hand its listings to others. One that is not there is no error. */
+int nodes_remove(struct api *api, const char *name, uint64_t expect, struct dlc_err *err);
+
 http_handler_f route_nodes_list, route_nodes_show, route_nodes_join, route_nodes_leave,
     route_nodes_drain, route_nodes_rejoin;
 

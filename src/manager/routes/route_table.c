@@ -12,6 +12,7 @@
 #include "manager/routes/jobs.h"
 #include "manager/routes/keys.h"
 #include "manager/routes/node_certificate.h"
+#include "manager/routes/node_revoke.h"
 #include "manager/routes/nodes.h"
 #include "manager/routes/openapi.h"
 #include "manager/routes/resolve.h"
@@ -54,6 +55,7 @@ const struct http_route route_table[] = {
     {"DELETE", "/v1/nodes/{name}", ROLE_NODE | ROLE_ADMIN, route_nodes_leave},
     {"POST", "/v1/nodes/{name}/drain", ROLE_ADMIN, route_nodes_drain},
     {"POST", "/v1/nodes/{name}/rejoin", ROLE_ADMIN, route_nodes_rejoin},
+    {"POST", "/v1/nodes/{name}/revoke", ROLE_ADMIN, route_nodes_revoke},
     {"POST", "/v1/nodes/{name}/heartbeat", ROLE_NODE, route_nodes_heartbeat},
     {"POST", "/v1/nodes/{name}/certificate", ROLE_NODE, route_nodes_certificate},
     {"GET", "/v1/events", ROLE_ANY, route_events},

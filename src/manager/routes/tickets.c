@@ -100,6 +100,11 @@ void ticket_add(struct api *api, const char *dataset, const char *tenant, const 
     buf_release(&text);
 }
 
+struct dlc_dur ticket_life(const struct api *api)
+{
+    return api->tickets->life;
+}
+
 json_t *ticket_keys_json(struct api *api)
 {
     struct ticket_signer *s = api->tickets;

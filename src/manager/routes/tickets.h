@@ -32,6 +32,7 @@ void tickets_close(struct api *api); /* also when tickets_open() failed or was n
 /* Adds "ticket" and "ticket_life_ms" for `node` to an answer. */
 void ticket_add(struct api *api, const char *dataset, const char *tenant, const char *node,
                 json_t *answer);
+struct dlc_dur ticket_life(const struct api *api);
 /* {"keys": [public key in base64, ...], "now_ms": N}. Gives. */
 json_t *ticket_keys_json(struct api *api);
 

@@ -149,8 +149,8 @@ static EVP_PKEY *request_key(const char *text)
 }
 
 /* (AUTHORITY-1) node is a name by str_is_name(): it cannot break out of the extension's text. */
-static X509 *node_certificate(EVP_PKEY *key, const char *node, const struct cluster_key *ca,
-                              struct dlc_dur life)
+static X509 *node_certificate(EVP_PKEY *key, const struct authority_subject *who,
+                              const struct cluster_key *ca, struct dlc_dur life)
 {
     X509 *issuer = authority_of(ca), *x = NULL;
     int64_t now = wall_ms() / 1000, end = now + DLC_MAX(life.ns / DLC_SEC(1).ns, 1);
@@ -158,12 +158,14 @@ static X509 *node_certificate(EVP_PKEY *key, const char *node, const struct clus
     char alt[160];
     bool ok;
 
-    snprintf(alt, sizeof(alt), "DNS:%s%s", node, AUTHORITY_DOMAIN);
+    snprintf(alt, sizeof(alt), "DNS:%s%s", who->node, AUTHORITY_DOMAIN);
     if (issuer != NULL && RAND_bytes(serial, SERIAL) == 1) {
         serial[0] &= 0x7f;
-        x = blank(key, node, serial, now - SKEW_S, DLC_MIN(end, ca->made_ms / 1000 + AUTHORITY_S));
+        x = blank(key, who->node, serial, now - SKEW_S,
+                  DLC_MIN(end, ca->made_ms / 1000 + AUTHORITY_S));
     }
-    ok = x != NULL && X509_set_issuer_name(x, X509_get_subject_name(issuer)) == 1 &&
+    ok = x != NULL && x509_set_generation(x, who->generation) &&
+         X509_set_issuer_name(x, X509_get_subject_name(issuer)) == 1 &&
          x509_add_extension(x, issuer, NID_basic_constraints, "critical,CA:FALSE") &&
          x509_add_extension(x, issuer, NID_key_usage, "critical,digitalSignature") &&
          x509_add_extension(x, issuer, NID_ext_key_usage, "serverAuth,clientAuth") &&
@@ -185,9 +187,9 @@ static int64_t end_of(const X509 *x)
     return ASN1_TIME_to_tm(X509_get0_notAfter(x), &tm) == 1 ? (int64_t)timegm(&tm) : 0;
 }
 
-int authority_sign(struct store *store, const struct seal *seal, const char *node,
-                   const char *request, struct dlc_dur life, struct authority_certificate *out,
-                   struct dlc_err *err)
+int authority_sign(struct store *store, const struct seal *seal,
+                   const struct authority_subject *who, const char *request, struct dlc_dur life,
+                   struct authority_certificate *out, struct dlc_err *err)
 {
     EVP_PKEY *key = strlen(request) <= AUTHORITY_REQUEST_MAX ? request_key(request) : NULL;
     struct cluster_keys keys = {0};
@@ -196,7 +198,7 @@ int authority_sign(struct store *store, const struct seal *seal, const char *nod
     int rc = 0;
 
     memset(out, 0, sizeof(*out));
-    dlc_check(str_is_name(node));
+    dlc_check(str_is_name(who->node));
     if (key == NULL)
         rc = dlc_err_set(
             err, DLC_EINVAL,
@@ -204,8 +206,8 @@ int authority_sign(struct store *store, const struct seal *seal, const char *nod
             "own P-256 key");
     if (rc == 0)
         rc = cluster_keys_get(store, seal, CLUSTER_KEY_AUTHORITY, &keys, err);
-    if (rc == 0 && (x = node_certificate(key, node, signer(&keys, life), life)) == NULL)
-        rc = dlc_err_set(err, DLC_EIO, "OpenSSL cannot make a certificate for node %s", node);
+    if (rc == 0 && (x = node_certificate(key, who, signer(&keys, life), life)) == NULL)
+        rc = dlc_err_set(err, DLC_EIO, "OpenSSL cannot make a certificate for node %s", who->node);
     if (rc == 0) {
         add_pem(&pem, x);
         out->cert = buf_take(&pem);
@@ -283,13 +285,14 @@ static bool is_valid(X509_STORE *trusted, X509 *x)
 
 /* The subject of a certificate of ours is the name of its node. */
 void authority_identify(struct authority_trust *t, const void *der, size_t len,
-                        char node[static NAME_MAX_LEN + 1])
+                        char node[static NAME_MAX_LEN + 1], uint32_t *generation)
 {
     const unsigned char *at = der;
     X509 *x = d2i_X509(NULL, &at, (long)len);
     bool good;
 
     node[0] = '\0';
+    *generation = 0;
     if (x == NULL) {
         ERR_clear_error();
         return;
@@ -301,6 +304,7 @@ void authority_identify(struct authority_trust *t, const void *der, size_t len,
     if (!good || X509_NAME_get_text_by_NID(X509_get_subject_name(x), NID_commonName, node,
                                            NAME_MAX_LEN + 1) <= 0)
         node[0] = '\0';
+    *generation = x509_generation(x);
     ERR_clear_error();
     X509_free(x);
 }

@@ -30,11 +30,15 @@ struct authority_certificate {
 };
 void authority_certificate_release(struct authority_certificate *c); /* zeroed is allowed */
 
-/* A certificate for this node. request: PKCS #10, DER in base64. Gives *out. DLC_EINVAL: it is not a request that was
+/* A certificate for this node, in this generation of its name (node_revocation.h). request: PKCS #10, DER in base64. Gives *out. DLC_EINVAL: it is not a request that was
  * signed with its own P-256 key. */
-int authority_sign(struct store *store, const struct seal *seal, const char *node,
-                   const char *request, struct dlc_dur life, struct authority_certificate *out,
-                   struct dlc_err *err);
+struct authority_subject {
+    const char *node;
+    uint32_t generation;
+};
+int authority_sign(struct store *store, const struct seal *seal,
+                   const struct authority_subject *who, const char *request, struct dlc_dur life,
+                   struct authority_certificate *out, struct dlc_err *err);
 
 /* The authorities that are trusted, PEM. Gives *out. */
 int authority_list(struct store *store, const struct seal *seal, char **out, struct dlc_err *err);
@@ -49,9 +53,10 @@ struct authority_trust {
 };
 void authority_trust_init(struct authority_trust *t, struct store *store, const struct seal *seal);
 void authority_trust_release(struct authority_trust *t); /* zeroed is allowed */
-/* The node that a certificate (DER) is for; "" if it is not valid now, or not of the cluster. */
+/* The node that a certificate (DER) is for, and the generation; "" if it is not valid now, or not of
+ * the cluster. */
 void authority_identify(struct authority_trust *t, const void *der, size_t len,
-                        char node[static NAME_MAX_LEN + 1]);
+                        char node[static NAME_MAX_LEN + 1], uint32_t *generation);
 
 /* Begin to replace the key (AUTHORITY-2), and forget those that no valid certificate needs.
  * DLC_EBUSY: it is being replaced already; the message says until when. */

@@ -27,6 +27,7 @@ void tables_release(struct tables *t)
     jobs_close(t);
     nodes_close(t);
     view_put(&t->view.current);
+    revocations_release(&t->revocations);
     datasets_index_release(&t->datasets);
     json_decref(t->placement.orphans);
     json_decref(t->commands.finishing);
@@ -41,6 +42,8 @@ int tables_load(struct tables *t, uint64_t fence, struct dlc_err *err)
 {
     int rc = nodes_load(t, err);
 
+    if (rc == 0)
+        rc = revocations_load(t, err);
     if (rc == 0)
         rc = view_load(t, fence, err);
     if (rc == 0)

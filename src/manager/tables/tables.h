@@ -9,6 +9,8 @@
  *           |               |               |                  |                |
  *     node_commands   job_table   node_table   cluster_view    |                |
  *           |               |          |            |          |                |
+ *     node_revocation           |          |            |          |                |
+ *           |               |          |            |          |                |
  *     documents   dataset_index   leader   event_log   job_doc   dataset_doc ---+   cluster_keys
  *           |
  *     manager/store
@@ -35,6 +37,7 @@
 #include "manager/tables/job_table.h"
 #include "manager/tables/leader.h"
 #include "manager/tables/node_commands.h"
+#include "manager/tables/node_revocation.h"
 #include "manager/tables/node_table.h"
 #include "manager/tables/weight_posts.h"
 
@@ -47,6 +50,7 @@ struct tables {
         slow_at; /* the thread's: when jobs, commands and placement are looked at next */
     struct leader leader;
     struct node_table nodes;
+    struct node_revocations revocations;
     struct dataset_index datasets;
     struct job_table jobs;
     struct cluster_view view;

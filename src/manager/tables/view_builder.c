@@ -125,18 +125,21 @@ static int write_version(struct tables *t, uint64_t version, struct dlc_err *err
     return rc;
 }
 
-static bool is_same(const struct view *v, const json_t *nodes, const json_t *datasets,
-                    const json_t *jobs)
+struct view_parts {
+    json_t *nodes, *datasets, *jobs, *revoked;
+};
+
+static bool is_same(const struct view *v, const struct view_parts *p)
 {
-    return v != NULL && json_equal(json_object_get(v->body, "nodes"), nodes) == 1 &&
-           json_equal(json_object_get(v->body, "datasets"), datasets) == 1 &&
-           json_equal(json_object_get(v->body, "jobs"), jobs) == 1;
+    return v != NULL && json_equal(json_object_get(v->body, "nodes"), p->nodes) == 1 &&
+           json_equal(json_object_get(v->body, "datasets"), p->datasets) == 1 &&
+           json_equal(json_object_get(v->body, "jobs"), p->jobs) == 1 &&
+           json_equal(json_object_get(v->body, "revoked"), p->revoked) == 1;
 }
 
 /* Borrows all. Only the thread makes views, so nothing comes between, and it may look at the
  * present one without the lock. */
-static int install(struct tables *t, json_t *nodes, json_t *datasets, json_t *jobs,
-                   struct dlc_err *err)
+static int install(struct tables *t, const struct view_parts *p, struct dlc_err *err)
 {
     struct view *old, *now;
     uint64_t version, fence;
@@ -147,14 +150,15 @@ static int install(struct tables *t, json_t *nodes, json_t *datasets, json_t *jo
     version = t->view.version + 1;
     fence = t->leader.fence;
     dlc_mtx_unlock(&t->mtx);
-    if (is_same(old, nodes, datasets, jobs))
+    if (is_same(old, p))
         return 0;
     rc = write_version(t, version, err);
     if (rc < 0)
         return rc;
-    now = view_new(version, json_pack("{s:I, s:I, s:O, s:O, s:O}", "version", (json_int_t)version,
-                                      "fence", (json_int_t)fence, "nodes", nodes, "datasets",
-                                      datasets, "jobs", jobs));
+    now = view_new(version,
+                   json_pack("{s:I, s:I, s:O, s:O, s:O, s:O}", "version", (json_int_t)version,
+                             "fence", (json_int_t)fence, "nodes", p->nodes, "datasets", p->datasets,
+                             "jobs", p->jobs, "revoked", p->revoked));
     dlc_mtx_lock(&t->mtx);
     t->view.current = now;
     t->view.version = version;
@@ -167,7 +171,7 @@ void view_tick(struct tables *t)
 {
     struct dlc_err err = DLC_ERR_INIT;
     struct node_info *info = NULL;
-    json_t *datasets, *nodes, *jobs;
+    struct view_parts p;
     uint64_t asked;
     size_t n;
     bool dirty, made;
@@ -179,11 +183,12 @@ void view_tick(struct tables *t)
     dlc_mtx_unlock(&t->mtx);
     if (!dirty)
         return;
-    datasets = datasets_view(t, &err);
+    p.datasets = datasets_view(t, &err);
     n = nodes_list(t, &info);
-    nodes = view_nodes(info, n);
-    jobs = jobs_view(t);
-    made = datasets != NULL && install(t, nodes, datasets, jobs, &err) == 0;
+    p.nodes = view_nodes(info, n);
+    p.jobs = jobs_view(t);
+    p.revoked = revocations_view(t);
+    made = p.datasets != NULL && install(t, &p, &err) == 0;
     if (!made)
         log_warn("no new view can be made: %s", err.text);
     dlc_mtx_lock(&t->mtx);
@@ -191,8 +196,9 @@ void view_tick(struct tables *t)
     t->view.made = made ? asked : t->view.made;
     dlc_cond_broadcast(&t->view.built);
     dlc_mtx_unlock(&t->mtx);
-    json_decref(nodes);
-    json_decref(datasets);
-    json_decref(jobs);
+    json_decref(p.nodes);
+    json_decref(p.datasets);
+    json_decref(p.jobs);
+    json_decref(p.revoked);
     nodes_release(&info, n);
 }

@@ -21,7 +21,8 @@ static void sign(const char *cluster, const char *node, const char *request, str
     url = mem_fmt("sqlite:%s/manager.db", dir);
     if (os_mkdirs(dir, 0700) < 0 || seal_open(dir, &seal, &err) < 0 ||
         store_open(url, &store, &err) < 0 ||
-        authority_sign(store, seal, node, request, life, out, &err) < 0)
+        authority_sign(store, seal, &(struct authority_subject){node, 0}, request, life, out,
+                       &err) < 0)
         fail_msg("%s", err.text);
     mem_free(&url);
     store_close(&store);

@@ -3,6 +3,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
+#include "base/check.h"
 #include "base/secret.h"
 #include "base/syscalls.h"
 #include "manager/store/each_store.h"
@@ -35,7 +36,7 @@ static struct tls_identity *certificate(struct store *m, const char *node, const
     char *key = NULL, *request = NULL;
 
     ok(tls_request_new(asks, &key, &request, &err));
-    ok(authority_sign(m, seal, node, request, life, &c, &err));
+    ok(authority_sign(m, seal, &(struct authority_subject){node, 0}, request, life, &c, &err));
     if (tls_identity_new(node, c.cert, key, c.authorities, &id, &err) < 0)
         fail_msg("%s", err.text);
     authority_certificate_release(&c);
@@ -91,17 +92,52 @@ static void test_what_is_not_a_request(void **state)
     char *key = NULL, *request = NULL, *middle;
 
     for (size_t i = 0; i < unit_count(texts); i++) {
-        assert_int_equal(authority_sign(store_of(state), seal, "a", texts[i], DAY, &c, &err),
+        assert_int_equal(authority_sign(store_of(state), seal, &(struct authority_subject){"a", 0},
+                                        texts[i], DAY, &c, &err),
                          DLC_EINVAL);
         assert_null(c.cert);
     }
     ok(tls_request_new("a", &key, &request, &err)); /* its signature is wrong */
     middle = request + strlen(request) - 40;
     *middle = *middle == 'A' ? 'B' : 'A';
-    assert_int_equal(authority_sign(store_of(state), seal, "a", request, DAY, &c, &err),
+    assert_int_equal(authority_sign(store_of(state), seal, &(struct authority_subject){"a", 0},
+                                    request, DAY, &c, &err),
                      DLC_EINVAL);
     secret_free(&key);
     mem_free(&request);
+}
+
+/* Of the node's name (node_revocation.h). */
+static void test_a_certificate_holds_its_generation(void **state)
+{
+    struct store *m = store_of(state);
+    uint32_t generations[] = {0, 1, INT32_MAX}, got;
+    struct authority_trust trust;
+    char name[NAME_MAX_LEN + 1];
+
+    authority_trust_init(&trust, m, seal);
+    for (size_t i = 0; i < DLC_COUNT(generations); i++) {
+        const struct authority_subject who = {"a", generations[i]};
+        struct authority_certificate c;
+        char *key, *request;
+        unsigned char *der = NULL;
+        X509 *x;
+        int len;
+
+        ok(tls_request_new("a", &key, &request, &err));
+        ok(authority_sign(m, seal, &who, request, DAY, &c, &err));
+        x = first_cert(c.cert);
+        len = i2d_X509(x, &der);
+        authority_identify(&trust, der, (size_t)len, name, &got);
+        assert_string_equal(name, "a");
+        assert_int_equal(got, generations[i]);
+        OPENSSL_free(der);
+        X509_free(x);
+        authority_certificate_release(&c);
+        secret_free(&key);
+        mem_free(&request);
+    }
+    authority_trust_release(&trust);
 }
 
 /* Make the newest keys look so much older. */
@@ -165,6 +201,7 @@ int main(void)
 {
     const struct each_case cases[] = {
         {"a certificate names its node alone", test_a_certificate_names_its_node_alone},
+        {"a certificate holds its generation", test_a_certificate_holds_its_generation},
         {"what is not a request", test_what_is_not_a_request},
         {"a new key is trusted before it signs", test_a_new_key_is_trusted_before_it_signs},
     };
