@@ -76,6 +76,12 @@ int peer_server_open(struct node *n, const char *listen, bool tls, struct peer_s
     return dlc_err_set(err, DLC_EINVAL, "this dlcache was built without the control plane");
 }
 
+void peer_server_revoked(struct peer_server *d, const json_t *revoked)
+{
+    (void)d;
+    (void)revoked;
+}
+
 void peer_server_heard(struct peer_server *d, const json_t *tickets)
 {
     (void)d;

@@ -59,6 +59,10 @@ static void take_view(struct node *n, const json_t *view)
     if (cluster_version(n->cluster) != before)
         log_info("view %llu: %u nodes", (unsigned long long)cluster_version(n->cluster),
                  cluster_live(n->cluster));
+    if (n->member->peer_server != NULL &&
+        cluster_version(n->cluster) ==
+            (uint64_t)json_integer_value(json_object_get(view, "version")))
+        peer_server_revoked(n->member->peer_server, json_object_get(view, "revoked"));
     cluster_view_changed(n);
 }
 

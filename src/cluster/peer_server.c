@@ -325,6 +325,17 @@ void peer_server_cancel(struct peer_server *d)
 
 /* ---- on a loop of the server: nothing here blocks ---- */
 
+/* Was the node of this connection revoked? Then the reply says so. */
+static int check_node(struct peer_server *d, const struct http_request *r, struct http_reply *reply)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc = ticket_table_check_node(d->tickets, r->node, r->node_generation, &err);
+
+    if (rc < 0)
+        refuse(reply, rc, err.text);
+    return rc;
+}
+
 /* Of a peer: 0 and its ticket, which is for this dataset. Else the reply says why not. */
 static int check_ticket(struct peer_server *d, const struct http_request *r, struct ticket *out,
                         struct http_reply *reply)
@@ -358,7 +369,7 @@ static void ask_node(struct peer_server *d, struct async_call *call, const struc
         async_answer(call, &reply);
         return;
     }
-    if (peer && check_ticket(d, r, &ticket, &reply) < 0) {
+    if (check_node(d, r, &reply) < 0 || (peer && check_ticket(d, r, &ticket, &reply) < 0)) {
         async_answer(call, &reply);
         return;
     }
@@ -448,6 +459,11 @@ int peer_server_open(struct node *n, const char *listen, bool tls, struct peer_s
 void peer_server_heard(struct peer_server *d, const json_t *tickets)
 {
     ticket_table_heard(d->tickets, tickets);
+}
+
+void peer_server_revoked(struct peer_server *d, const json_t *revoked)
+{
+    ticket_table_revoked(d->tickets, revoked);
 }
 
 int peer_server_identity(struct peer_server *d, const struct tls_identity *id, struct dlc_err *err)

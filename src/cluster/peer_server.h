@@ -24,6 +24,8 @@ json_t *peer_server_json(
     const struct peer_server *d); /* L: figures, for people; before peer_server_close(). Gives */
 /* L: "tickets" of the manager's answer: by which keys and clock it judges tickets. NULL: none. */
 void peer_server_heard(struct peer_server *d, const json_t *tickets);
+/* L: "revoked" of a view: nodes whose certificates and tickets are refused. NULL: none. */
+void peer_server_revoked(struct peer_server *d, const json_t *revoked);
 /* L: answers waiting requests: the daemon ends. */
 void peer_server_cancel(struct peer_server *d);
 /* X, not on the loop, which must be running: waits for its loops. */

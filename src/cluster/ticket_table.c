@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/ticket_table.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -20,6 +21,13 @@ struct verified {
     struct ticket ticket;             /* expires_ms 0: an empty slot */
 };
 
+/* A node that was revoked. */
+struct revoked {
+    char node[TICKET_NAME_MAX + 1];
+    uint32_t generation; /* earlier certificates are refused */
+    int64_t tickets_ms;  /* tickets that expire by then are, too */
+};
+
 struct ticket_table {
     uint32_t tag;
     struct dlc_dur grace;
@@ -33,6 +41,8 @@ struct ticket_table {
     struct dlc_mono second; /* TICKETS-4: when it began, */
     unsigned checks;        /* and checks since */
     struct verified (*sets)[WAYS];
+    struct revoked *revoked; /* sorted by name */
+    size_t n_revoked;
 };
 
 struct ticket_table *ticket_table_new(struct dlc_dur grace)
@@ -56,6 +66,7 @@ void ticket_table_free(struct ticket_table **tp)
     dlc_check(t->tag == TICKET_TABLE_TAG);
     dlc_mtx_release(&t->mtx);
     mem_free(&t->sets);
+    mem_free(&t->revoked);
     t->tag = 0;
     mem_free(&t);
 }
@@ -100,15 +111,84 @@ void ticket_table_heard(struct ticket_table *t, const json_t *tickets)
     dlc_mtx_unlock(&t->mtx);
 }
 
+/* ---- nodes that were revoked ---- */
+
+static int by_node(const void *a, const void *b)
+{
+    return strcmp(((const struct revoked *)a)->node, ((const struct revoked *)b)->node);
+}
+
+static bool read_revoked(const json_t *row, struct revoked *out)
+{
+    const char *name = json_string_value(json_array_get(row, 0));
+    json_int_t generation = json_integer_value(json_array_get(row, 1));
+
+    if (name == NULL || strlen(name) > TICKET_NAME_MAX || generation < 0 || generation > UINT32_MAX)
+        return false;
+    memcpy(out->node, name, strlen(name) + 1);
+    out->generation = (uint32_t)generation;
+    out->tickets_ms = json_integer_value(json_array_get(row, 2));
+    return true;
+}
+
+void ticket_table_revoked(struct ticket_table *t, const json_t *revoked)
+{
+    struct revoked *fresh = mem_zero((json_array_size(revoked) + 1) * sizeof(*fresh)), *old;
+    const json_t *row;
+    size_t n = 0, i;
+
+    json_array_foreach(revoked, i, row) n += read_revoked(row, &fresh[n]);
+    qsort(fresh, n, sizeof(*fresh), by_node);
+    dlc_mtx_lock(&t->mtx);
+    old = t->revoked;
+    t->revoked = fresh;
+    t->n_revoked = n;
+    dlc_mtx_unlock(&t->mtx);
+    mem_free(&old);
+}
+
+static const struct revoked *find_revoked_locked(const struct ticket_table *t, const char *node)
+{
+    struct revoked key = {.generation = 0};
+
+    if (t->n_revoked == 0 || strlen(node) > TICKET_NAME_MAX)
+        return NULL;
+    memcpy(key.node, node, strlen(node) + 1);
+    return bsearch(&key, t->revoked, t->n_revoked, sizeof(key), by_node);
+}
+
+static int revoked_error(const char *node, struct dlc_err *err)
+{
+    return dlc_err_set(err, DLC_EDENIED, "node %s was revoked: it must join again", node);
+}
+
+int ticket_table_check_node(struct ticket_table *t, const char *node, uint32_t generation,
+                            struct dlc_err *err)
+{
+    const struct revoked *r;
+    bool refuse;
+
+    if (node == NULL)
+        return 0;
+    dlc_mtx_lock(&t->mtx);
+    r = find_revoked_locked(t, node);
+    refuse = r != NULL && generation < r->generation;
+    dlc_mtx_unlock(&t->mtx);
+    return refuse ? revoked_error(node, err) : 0;
+}
+
 /* ---- tickets ---- */
 
-/* TICKETS-1, TICKETS-2 */
-static int check_expiry_locked(const struct ticket_table *t, const struct ticket *k,
+/* TICKETS-1, TICKETS-2, TICKETS-5 */
+static int check_counts_locked(const struct ticket_table *t, const struct ticket *k,
                                struct dlc_err *err)
 {
+    const struct revoked *r = find_revoked_locked(t, k->node);
     struct dlc_dur silent = dlc_mono_since(t->heard);
     int64_t now = t->manager_ms + DLC_MIN(silent.ns, TICKET_SILENCE.ns) / 1000000;
 
+    if (r != NULL && k->expires_ms <= r->tickets_ms)
+        return revoked_error(k->node, err);
     if (t->grace.ns > 0 && silent.ns > t->grace.ns)
         return dlc_err_set(err, DLC_EDENIED,
                            "the manager is silent for longer than manager-grace: no ticket counts");
@@ -185,7 +265,7 @@ static int verify(struct ticket_table *t, const char *text,
     if (rc == 0 && generation == t->generation)
         remember_locked(t, digest, out);
     if (rc == 0)
-        rc = check_expiry_locked(t, out, err);
+        rc = check_counts_locked(t, out, err);
     dlc_mtx_unlock(&t->mtx);
     return rc;
 }
@@ -214,7 +294,7 @@ int ticket_table_check(struct ticket_table *t, const char *text, const struct ti
     v = find_locked(t, digest);
     if (v != NULL) {
         *out = v->ticket;
-        rc = check_expiry_locked(t, out, err);
+        rc = check_counts_locked(t, out, err);
     }
     dlc_mtx_unlock(&t->mtx);
     if (v == NULL)

@@ -14,7 +14,11 @@
  * (TICKETS-4) Tickets that were not seen before are checked at most TICKET_CHECKS times a second:
  *             whoever reaches the port cannot keep the server busy with signatures.
  *
- * Any thread, but for ticket_table_heard(): the loop's.
+ * (TICKETS-5) What was issued to a node before it was revoked is refused: its tickets, and every
+ *             request on a connection whose certificate is of an earlier generation, also one that
+ *             was open before.
+ *
+ * Any thread, but for ticket_table_heard() and ticket_table_revoked(): the loop's.
  */
 #ifndef DLC_CLUSTER_TICKET_TABLE_H
 #define DLC_CLUSTER_TICKET_TABLE_H
@@ -36,6 +40,8 @@ struct ticket_table *ticket_table_new(struct dlc_dur grace);
 void ticket_table_free(struct ticket_table **tp);
 /* The "tickets" of a manager's answer: {"keys", "now_ms"}; NULL and nonsense change nothing. */
 void ticket_table_heard(struct ticket_table *t, const json_t *tickets);
+/* The "revoked" of a view: [[NAME, GENERATION, TICKETS_MS], ...]. NULL: none. */
+void ticket_table_revoked(struct ticket_table *t, const json_t *revoked);
 /* What a peer wants. NULL: not said. */
 struct ticket_use {
     const char *dataset;
@@ -43,6 +49,9 @@ struct ticket_use {
     const char *node; /* as the certificate of its connection says */
 };
 
+/* DLC_EDENIED: the node was revoked after its certificate was issued. node NULL: it showed none. */
+int ticket_table_check_node(struct ticket_table *t, const char *node, uint32_t generation,
+                            struct dlc_err *err);
 /*
  * What the ticket says, if it counts now and for this. DLC_EPROTO: it is not a ticket; DLC_EDENIED:
  * another key, another dataset, tenant or node, or it has expired; DLC_EBUSY: it cannot be judged

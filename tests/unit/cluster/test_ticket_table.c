@@ -221,9 +221,36 @@ static void floods_are_bounded(void **state)
     mem_free(&forged);
 }
 
+/* (TICKETS-5) */
+static void revoked_nodes_are_refused(void **state)
+{
+    char *before = make(pair, "d", NOW_MS + 1000), *after = make(pair, "d", NOW_MS + 1001);
+    json_t *list = json_pack("[[s, i, I], [s, i, I], [i], [s, i, i]]", "x", 1, (json_int_t)0, "b",
+                             2, (json_int_t)NOW_MS + 1000, 1, "negative", -1, 0);
+
+    (void)state;
+    hear(pair, NULL, NOW_MS);
+    assert_int_equal(check(before), 0);
+    assert_int_equal(ticket_table_check_node(t, "b", 1, &err), 0);
+    ticket_table_revoked(t, list);
+    assert_int_equal(check(before), DLC_EDENIED); /* also one that was verified before */
+    assert_int_equal(check(after), 0);            /* of the node that joined again */
+    assert_int_equal(ticket_table_check_node(t, "b", 1, &err), DLC_EDENIED);
+    assert_int_equal(ticket_table_check_node(t, "b", 2, &err), 0);
+    assert_int_equal(ticket_table_check_node(t, "c", 0, &err), 0);
+    assert_int_equal(ticket_table_check_node(t, "x", 0, &err), DLC_EDENIED);
+    assert_int_equal(ticket_table_check_node(t, NULL, 0, &err), 0);
+    ticket_table_revoked(t, NULL); /* all has expired */
+    assert_int_equal(check(before), 0);
+    json_decref(list);
+    mem_free(&before);
+    mem_free(&after);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(revoked_nodes_are_refused, set_up, tear_down),
         cmocka_unit_test_setup_teardown(keys_come_from_the_manager, set_up, tear_down),
         cmocka_unit_test_setup_teardown(only_for_what_it_names, set_up, tear_down),
         cmocka_unit_test_setup_teardown(expiry_is_the_managers, set_up, tear_down),
