@@ -32,6 +32,7 @@ static struct {
     enum fault_call call;
     void (*lock)(void), (*unlock)(void);
     struct lock_trial trials[16];
+    unsigned skip; /* so many calls first, which are not of interest */
     unsigned n, without;
 } lock_watched;
 
@@ -66,7 +67,7 @@ static inline void lock_trial(enum fault_call call, int fd)
     struct lock_trial *t = &lock_watched.trials[lock_watched.n];
 
     (void)fd;
-    if (call != lock_watched.call)
+    if (call != lock_watched.call || (lock_watched.skip > 0 && lock_watched.skip-- > 0))
         return;
     assert_true(lock_watched.n++ < unit_count(lock_watched.trials));
     atomic_store(&t->tid, 0);
@@ -83,7 +84,7 @@ static inline void lock_watch(enum fault_call call, void (*lock)(void), void (*u
     lock_watched.call = call;
     lock_watched.lock = lock;
     lock_watched.unlock = unlock;
-    lock_watched.n = lock_watched.without = 0;
+    lock_watched.n = lock_watched.without = lock_watched.skip = 0;
     fault_observe(lock_trial);
 }
 
