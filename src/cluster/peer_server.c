@@ -262,8 +262,11 @@ static void on_granted(struct node *n, const struct grant *g, const struct dlc_e
     struct peer_request *a = peer_request_of(arg);
     struct dataset *ds;
 
-    if (g != NULL && a->token != NULL && a->tenant == NULL)
+    if (g != NULL && a->token != NULL && a->tenant == NULL) { /* a name that the tenant says */
         a->tenant = mem_str(g->tenant);
+        mem_free(&a->cid);
+        a->cid = mem_str(g->dataset);
+    }
     if (g != NULL && strcmp(g->tenant, a->tenant) != 0 && !a->anew && !a->peer_server->cancelled) {
         a->anew = true;
         ask_manager(a, DLC_MS(0));

@@ -49,6 +49,7 @@ static void dataset_release(struct dataset *ds)
     mem_free(&ds->asked.below);
     mem_free(&ds->cid);
     mem_free(&ds->tenant);
+    mem_free(&ds->name);
     mem_free(&ds->shared_as);
     mem_free(&ds->asked.region);
     dataset_credentials_release(&ds->credentials);
@@ -261,6 +262,7 @@ static void set_owner(struct dataset *ds, const struct grant *g)
         return;
     ds->cid = mem_str(g->dataset);
     ds->tenant = mem_str(g->tenant);
+    ds->name = mem_str(g->name);
     ds->shared_as = mem_fmt("%s/%s", g->tenant, g->dataset);
     ds->asked.region = mem_str(g->region);
     dataset_take_grant(ds, g);

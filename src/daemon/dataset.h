@@ -90,6 +90,7 @@ struct dataset {
     struct url url;
     char *cid;       /* its id in the cluster; NULL: it has no owner */
     char *tenant;    /* with cid */
+    char *name;      /* with cid: what its tenant calls it */
     char *shared_as; /* its name in the shared Redis, which includes the tenant */
     char *catalog_path;
     struct catalog *catalog;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/dataset_name.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -106,8 +107,11 @@ bool dataset_is_at(const struct dataset *ds, const char *url)
     struct url u = URL_INIT;
     bool same;
 
-    if (str_starts(url, "dlcache://"))
-        return ds->cid != NULL && strcmp(ds->cid, url + strlen("dlcache://")) == 0;
+    if (str_starts(url, "dlcache://")) {
+        url += strlen("dlcache://");
+        return ds->cid != NULL && (strcmp(ds->cid, url) == 0 ||
+                                   strcmp(ds->name, dataset_short_name(url, ds->tenant)) == 0);
+    }
     same = url_parse(&u, url, NULL) == 0 && strcmp(ds->url.text, u.text) == 0;
     url_release(&u);
     return same;

@@ -24,7 +24,7 @@ bool dataset_is_listing(const struct dataset *ds);
 /* The dataset with this name (dataset_name()) that is not stale. With refresh: the one that is
  * being listed, if any; otherwise the one that is ready. */
 struct dataset *dataset_by_name(struct node *n, const char *name, bool refresh);
-/* Is this its URL: of its bucket, or dlcache://NAME? */
+/* Is this its URL: of its bucket, or dlcache://NAME as its tenant says it? */
 bool dataset_is_at(const struct dataset *ds, const char *url);
 /* The newest ready one at this URL; NULL: none. */
 struct dataset *dataset_find(struct node *n, const char *url);

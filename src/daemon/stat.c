@@ -121,7 +121,7 @@ static json_t *dataset_json(struct dataset *ds)
     json_object_set_new(o, "fetched", json_integer((json_int_t)ds->outcomes.fetched));
     json_object_set_new(o, "weights", job_weights_all_json(ds));
     if (ds->cid != NULL) {
-        json_object_set_new(o, "name", msg_string(ds->cid));
+        json_object_set_new(o, "name", msg_string(ds->name));
         json_object_set_new(o, "tenant", msg_string(ds->tenant));
     }
     json_object_set_new(o, "bucket", bucket_json(ds->bucket));

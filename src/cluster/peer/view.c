@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/dataset_name.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/secret.h"
@@ -356,6 +357,7 @@ static void grant_release(struct grant *g)
 {
     mem_free(&g->dataset);
     mem_free(&g->tenant);
+    mem_free(&g->name);
     mem_free(&g->url);
     mem_free(&g->endpoint);
     mem_free(&g->region);
@@ -424,6 +426,7 @@ static int grant_read(struct grant *g, const json_t *answer, struct dlc_mono now
     *g = (struct grant){
         .dataset = text_of(answer, "dataset"),
         .tenant = text_of(answer, "tenant"),
+        .name = text_of(answer, "name"),
         .url = text_of(answer, "url"),
         .endpoint = text_of(answer, "endpoint"),
         .region = text_of(answer, "region"),
@@ -437,6 +440,8 @@ static int grant_read(struct grant *g, const json_t *answer, struct dlc_mono now
     };
     if (g->tenant == NULL)
         g->tenant = mem_str("");
+    if (g->name == NULL && g->dataset != NULL) /* an older manager does not say it */
+        g->name = mem_str(dataset_short_name(g->dataset, g->tenant));
     if (g->dataset != NULL && g->url != NULL)
         return 0;
     grant_release(g);

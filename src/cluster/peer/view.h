@@ -73,7 +73,8 @@ struct cluster_job cluster_job(const struct cluster *c, const char *id, const ch
 /* ---- datasets and who may read them ---- */
 
 struct grant {
-    char *dataset, *tenant;
+    char *dataset, *tenant; /* dataset: its id (base/dataset_name.h) */
+    char *name;             /* what the tenant calls it */
     char *url;
     char *endpoint, *region; /* or NULL */
     bool anonymous;
