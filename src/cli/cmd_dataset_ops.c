@@ -101,6 +101,7 @@ static int send_and_wait(struct api *api, const struct dataset_command *c, struc
     if (rc < 0 || c->background)
         goto out;
     if (waits) {
+        wait_nodes_set_dataset(&w, json_text_at(*answer, "dataset"));
         w.total = strcmp(c->op, "warm") == 0 ? samples_of(api, c) : 0;
         rc = wait_nodes_run(&w, json_object_get(*answer, "nodes"), bar, err);
         if (rc == 0)

@@ -286,6 +286,14 @@ int wait_nodes_begin(struct wait_nodes *w, struct api *api, const char *dataset,
     return newest_event(api, &w->after, err);
 }
 
+void wait_nodes_set_dataset(struct wait_nodes *w, const char *name)
+{
+    if (name[0] == '\0')
+        return;
+    mem_free(&w->dataset);
+    w->dataset = mem_str(name);
+}
+
 int wait_nodes_result(const struct wait_nodes *w, struct dlc_err *err)
 {
     size_t failed = 0;

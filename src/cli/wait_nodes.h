@@ -37,6 +37,8 @@ struct wait_nodes {
  * wait_nodes_release(). */
 int wait_nodes_begin(struct wait_nodes *w, struct api *api, const char *dataset, const char *op,
                      struct dlc_err *err);
+/* What the manager calls it in events, if it was asked for by another name. "": the same. */
+void wait_nodes_set_dataset(struct wait_nodes *w, const char *name);
 /* Until all `nodes` (names; borrowed) are done. How it went for each is in w->nodes. */
 int wait_nodes_run(struct wait_nodes *w, const json_t *nodes, struct progress *bar,
                    struct dlc_err *err);
