@@ -179,7 +179,7 @@ class Manager(manager.Manager):
             samples = max(1, bytes // 10)
             result = {"snapshot": "1a", "samples": samples, "objects": samples, "bytes": bytes,
                       "splits": {k: {"samples": v // 10, "bytes": v} for k, v in (splits or {}).items()}}
-            done = sum(n.carry_out(lambda o: o["op"] == "snapshot" and o["dataset"] == name, result) for n in nodes)
+            done = sum(n.carry_out(lambda o: o["op"] == "snapshot" and o["dataset"] == made["name"], result) for n in nodes)
             assert done == 1, "%d nodes were told to list %s" % (done, name)
         return made
 

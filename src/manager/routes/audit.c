@@ -59,11 +59,12 @@ static const char *first_text(const json_t *o, const char *const *names)
 }
 
 /* Gives what the request is about; NULL: not known. A query may hold a signature: it is cut. */
-static char *object_of(const struct http_request *r, const struct http_reply *reply)
+static char *object_of(const struct http_request *r, const struct caller *who,
+                       const struct http_reply *reply)
 {
     static const char *const made[] = {"dataset", "id", "name", NULL};
     static const char *const asked[] = {"dataset", "name", "url", NULL};
-    const char *name = r->params[0];
+    const char *name = who->object[0] != '\0' ? who->object : r->params[0];
 
     if (name == NULL && reply->status < 300)
         name = first_text(reply->body, made);
@@ -110,7 +111,7 @@ void audit_request(struct http_request *r, const struct http_route *route,
     if (api->audit == NULL || (action == NULL && e.outcome != AUDIT_REFUSED))
         return;
     fill_actor(&e, r, caller_of(r));
-    object = object_of(r, reply);
+    object = object_of(r, caller_of(r), reply);
     if (action == NULL)
         action = read = mem_fmt("%s %s", route->method, route->pattern);
     e.action = action;

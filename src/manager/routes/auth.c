@@ -160,6 +160,12 @@ const struct caller *caller_of(const struct http_request *r)
     return &current.who;
 }
 
+void caller_set_object(const struct http_request *r, const char *id)
+{
+    dlc_check(current.request == r);
+    snprintf(current.who.object, sizeof(current.who.object), "%s", id);
+}
+
 const char *role_name(enum role role)
 {
     return role == ROLE_ADMIN ? "admin" : role == ROLE_NODE ? "node" : "tenant";

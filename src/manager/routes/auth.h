@@ -58,10 +58,13 @@ struct caller {
     enum role role;
     char tenant[NAME_MAX_LEN + 1]; /* of role ROLE_TENANT, else "" */
     bool for_tenant;               /* an admin that acts as the tenant */
+    char object[NAME_MAX_LEN + 1]; /* id of the dataset that the request is about; "": none yet */
 };
 
 /* The caller that the check has identified; valid in handlers, on their thread. */
 const struct caller *caller_of(const struct http_request *r);
+/* For the audit log: what a name means is known only after it was looked up. */
+void caller_set_object(const struct http_request *r, const char *id);
 const char *role_name(enum role role); /* "admin", "node" or "tenant" */
 /* May the caller speak for this node (NULL: it names none), as far as its certificate says? False:
  * the reply says why not. */

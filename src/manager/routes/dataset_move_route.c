@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "manager/routes/api.h"
+#include "manager/routes/dataset_names.h"
 #include "manager/routes/datasets.h"
 #include "manager/routes/json_fields.h"
 #include "manager/routes/route_util.h"
@@ -41,10 +42,12 @@ static void move(struct api *api, const struct http_request *r, struct move_requ
     struct store_doc now = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
 
-    if (dataset_move_begin(api->tables, m, expect, &now, &err) < 0)
+    if (dataset_move_begin(api->tables, m, expect, &now, &err) < 0) {
         reply_store_error(api, r, reply, &err);
-    else
+    } else {
         reply_doc(reply, 202, dataset_json(&now), 0);
+        names_show(api, caller_of(r), reply->body, "name");
+    }
     store_doc_release(&now);
 }
 
@@ -66,7 +69,7 @@ void route_dataset_move(struct http_request *r, struct http_reply *reply, void *
         m.nodes = chosen = dataset_choose(api->tables, d.id, d.body, 0, (unsigned)m.count);
     if (m.nodes == NULL)
         http_problem(reply, 507, "No room", "%llu nodes cannot hold dataset %s",
-                     (unsigned long long)m.count, d.id);
+                     (unsigned long long)m.count, dataset_doc_name(&d));
     else
         move(api, r, &m, expect, reply);
 out:

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "manager/routes/api.h"
+#include "manager/routes/dataset_names.h"
 #include "manager/routes/datasets.h"
 #include "manager/routes/json_fields.h"
 #include "manager/routes/route_util.h"
@@ -38,7 +39,8 @@ static void send_and_reply(struct api *api, const struct http_request *r, struct
 
     if (json_array_size(there) == 0) {
         http_problem(reply, 409, "No node",
-                     "no node that dataset %s lies on is there to do it; see /v1/nodes", d->id);
+                     "no node that dataset %s lies on is there to do it; see /v1/nodes",
+                     dataset_doc_name(d));
         json_decref(command);
     } else if (command_send_all(api->tables, evict ? NULL : there, command, &err) < 0) {
         reply_store_error(api, r, reply, &err);
@@ -46,6 +48,7 @@ static void send_and_reply(struct api *api, const struct http_request *r, struct
         event_log(api->tables->store, d->tenant, type,
                   json_pack("{s:s, s:O}", "dataset", d->id, "nodes", there));
         reply_doc(reply, 202, json_pack("{s:s, s:O}", "dataset", d->id, "nodes", there), 0);
+        names_show(api, caller_of(r), reply->body, "dataset");
     }
     mem_free(&type);
     json_decref(there);
@@ -67,11 +70,13 @@ void route_dataset_snapshot(struct http_request *r, struct http_reply *reply, vo
         reply_store_error(api, r, reply, &err);
     } else if (who[0] == '\0') {
         http_problem(reply, 409, "No node",
-                     "no node that dataset %s lies on is there to list it; see /v1/nodes", d.id);
+                     "no node that dataset %s lies on is there to list it; see /v1/nodes",
+                     dataset_doc_name(&d));
     } else {
         json_t *answer = json_pack("{s:s, s:[s]}", "dataset", d.id, "nodes", who);
 
         event_log(api->tables->store, d.tenant, "dataset.snapshot", json_copy(answer));
+        names_show(api, caller_of(r), answer, "dataset");
         reply_doc(reply, 202, answer, 0);
     }
     store_doc_release(&d);
@@ -98,7 +103,7 @@ void route_dataset_warm(struct http_request *r, struct http_reply *reply, void *
     one = json_pack("[s*]", split);
     if (dataset_snapshot(d.body) != NULL &&
         !snapshot_bytes(dataset_snapshot(d.body), one, &bytes)) {
-        refuse_field(reply, "", "split", "dataset %s has no split %s", d.id, split);
+        refuse_field(reply, "", "split", "dataset %s has no split %s", dataset_doc_name(&d), split);
         goto out;
     }
     if (dataset_place(api->tables, d.id, 0, &err) < 0) {
@@ -139,7 +144,7 @@ void route_dataset_evict(struct http_request *r, struct http_reply *reply, void 
     if (n > 0 && !force)
         http_problem(reply, 409, "In use",
                      "%zu jobs run or wait on dataset %s; end them first, or say \"force\": true",
-                     n, d.id);
+                     n, dataset_doc_name(&d));
     else
         send_and_reply(api, r, &d, NULL, dataset_command(&d, "evict", tier), reply);
 out:

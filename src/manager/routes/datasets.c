@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/dataset_name.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/short_name.h"
 #include "base/str.h"
 #include "manager/routes/api.h"
 #include "manager/routes/dataset_fields.h"
+#include "manager/routes/dataset_names.h"
 #include "manager/routes/idempotency.h"
 #include "manager/routes/json_fields.h"
 #include "manager/routes/route_util.h"
@@ -28,20 +29,8 @@ bool dataset_read(struct api *api, const struct http_request *r, struct store_do
                   struct http_reply *reply)
 {
     const char *name = read_name(r, 0, "dataset", reply);
-    struct dlc_err err = DLC_ERR_INIT;
-    int rc;
 
-    if (name == NULL)
-        return false;
-    rc = store_get(api->tables->store, STORE_DATASET, name, out, &err);
-    if (rc == 0 && caller_sees(caller_of(r), out->tenant))
-        return true;
-    if (rc == 0 || rc == DLC_ENOTFOUND)
-        reply_absent(reply, "dataset", name);
-    else
-        reply_store_error(api, r, reply, &err);
-    store_doc_release(out);
-    return false;
+    return name != NULL && names_read(api, r, name, out, reply);
 }
 
 bool nodes_known(struct api *api, const json_t *nodes, const char *field, struct http_reply *reply)
@@ -99,19 +88,11 @@ static bool read_dataset_request(struct api *api, const struct http_request *r,
     return true;
 }
 
-static bool is_before_dot(const char *name, const char *tenant)
+/* What comes before a dot is a tenant, to whoever reads it: a tenant that says another than itself
+ * is mistaken. */
+static bool name_is_for(const char *tenant, const char *name, struct http_reply *reply)
 {
-    return str_starts(name, tenant) && name[strlen(tenant)] == '.';
-}
-
-/* What comes before a dot belongs to the tenant of that name, whether there is one or not: nobody
- * takes the names that the operator gives to the datasets of a namespace. */
-static bool name_is_free_for(const char *tenant, const char *name, struct http_reply *reply)
-{
-    char brief[SHORT_NAME_LEN];
-
-    if (strchr(name, '.') == NULL || is_before_dot(name, tenant) ||
-        is_before_dot(name, short_tenant(tenant, brief)))
+    if (strchr(name, '.') == NULL || dataset_short_name(name, tenant) != name)
         return true;
     refuse_field(reply, "", "name",
                  "has a dot: such names of yours begin with %s. (or choose one "
@@ -136,7 +117,7 @@ static bool read_tenant(struct api *api, const struct http_request *r, struct da
             return false;
         }
         m->tenant = who->tenant;
-        if (!name_is_free_for(who->tenant, m->name, reply))
+        if (!name_is_for(who->tenant, m->name, reply))
             return false;
     }
     if (m->tenant == NULL) {
@@ -152,10 +133,12 @@ static bool read_tenant(struct api *api, const struct http_request *r, struct da
     return rc == 0;
 }
 
-static json_t *body_of(const struct dataset_request *m)
+static json_t *body_of(const struct dataset_request *m, const char *id, const char *name)
 {
     json_t *b = json_pack("{s:s, s:I}", "url", m->url, "created_ms", (json_int_t)wall_ms());
 
+    if (strcmp(dataset_short_name(id, m->tenant), name) != 0)
+        json_object_set_new(b, "name", json_string(name));
     json_object_set_new(b, "splits", m->splits != NULL ? json_deep_copy(m->splits) : json_array());
     if (m->endpoint != NULL)
         json_object_set_new(b, "endpoint", json_string(m->endpoint));
@@ -186,39 +169,66 @@ static int drop_rows_of_former(struct api *api, const char *name, struct dlc_err
     return rc == DLC_ENOTFOUND ? store_chunks_drop(api->tables->store, name, NULL, err) : rc;
 }
 
+static int write_as(struct api *api, const struct dataset_request *m, const char *id,
+                    const char *name, struct store_doc *d, struct dlc_err *err)
+{
+    int rc = drop_rows_of_former(api, id, err);
+
+    if (rc < 0)
+        return rc;
+    store_doc_release(d);
+    d->id = mem_str(id);
+    d->tenant = mem_str(m->tenant);
+    d->body = body_of(m, id, name);
+    rc = store_put(api->tables->store, STORE_DATASET, d, STORE_NEW, err);
+    dataset_written(api->tables, rc, d);
+    return rc;
+}
+
+static bool reply_exists(const struct dataset_request *m, struct http_reply *reply)
+{
+    http_problem(reply, 409, "Exists", "a dataset called %s exists already; choose another name",
+                 m->name);
+    return false;
+}
+
+/* With jobs.admit held: nobody else gives ids. An id that another tenant has is passed over. */
 static bool write_new(struct api *api, const struct http_request *r,
                       const struct dataset_request *m, struct store_doc *d,
                       struct http_reply *reply)
 {
+    const char *name = dataset_short_name(m->name, m->tenant);
     struct dlc_err err = DLC_ERR_INIT;
-    struct store_doc was = STORE_DOC_INIT;
-    int rc;
+    struct dataset_ids ids;
+    int rc = names_find(api, m->tenant, m->name, d, &err);
 
-    if (drop_rows_of_former(api, m->name, &err) < 0) {
-        reply_store_error(api, r, reply, &err);
-        return false;
-    }
-    d->id = mem_str(m->name);
-    d->tenant = mem_str(m->tenant);
-    d->body = body_of(m);
-    rc = store_put(api->tables->store, STORE_DATASET, d, STORE_NEW, &err);
-    dataset_written(api->tables, rc, d);
     if (rc == 0)
-        return true;
-    if (err.code != DLC_EBUSY ||
-        store_get(api->tables->store, STORE_DATASET, m->name, &was, NULL) < 0) {
+        return is_repeated(r, m, d) || reply_exists(m, reply);
+    dataset_ids(m->tenant, name, &ids);
+    if (rc == DLC_ENOTFOUND)
+        rc = DLC_EBUSY;
+    else
+        ids.n_new = 0;
+    for (size_t i = 0; i < ids.n_new && rc == DLC_EBUSY; i++)
+        rc = write_as(api, m, ids.v[i], name, d, &err);
+    if (rc == DLC_EBUSY && m->tenant[0] == '\0' && leader_leads(api->tables))
+        return reply_exists(m, reply);
+    if (rc < 0)
         reply_store_error(api, r, reply, &err);
-        return false;
-    }
-    if (is_repeated(r, m, &was)) {
-        store_doc_release(d);
-        *d = was;
-        return true;
-    }
-    store_doc_release(&was);
-    http_problem(reply, 409, "Exists", "a dataset called %s exists already; choose another name",
-                 m->name);
-    return false;
+    return rc == 0;
+}
+
+static json_t *shown(struct api *api, const struct store_doc *d, const struct caller *who)
+{
+    json_t *out = dataset_json(d);
+
+    names_show(api, who, out, "name");
+    return out;
+}
+
+static char *location_of(const json_t *dataset)
+{
+    return mem_fmt("/v1/datasets/%s", json_string_value(json_object_get(dataset, "name")));
 }
 
 void route_datasets_create(struct http_request *r, struct http_reply *reply, void *ctx)
@@ -241,21 +251,15 @@ void route_datasets_create(struct http_request *r, struct http_reply *reply, voi
         log_warn("dataset %s: not listed yet: %s", d.id, err.text);
     if (dataset_nodes(d.body) != NULL)
         view_changed(api->tables);
-    reply_doc(reply, 201, dataset_json(&d), d.version);
-    reply->location = mem_fmt("/v1/datasets/%s", d.id);
+    caller_set_object(r, d.id);
+    reply_doc(reply, 201, shown(api, &d, caller_of(r)), d.version);
+    reply->location = location_of(reply->body);
     idempotency_record(api, r, reply);
 out:
     store_doc_release(&d);
 }
 
 /* ---- list, show ---- */
-
-static json_t *shown(struct api *api, const struct store_doc *d, const struct caller *who)
-{
-    (void)api;
-    (void)who;
-    return dataset_json(d);
-}
 
 void route_datasets_list(struct http_request *r, struct http_reply *reply, void *ctx)
 {
@@ -344,7 +348,7 @@ void route_datasets_show(struct http_request *r, struct http_reply *reply, void 
 
     if (!dataset_read(api, r, &d, reply))
         return;
-    out = dataset_json(&d);
+    out = shown(api, &d, caller_of(r));
     if (add_said(api, out, &d, &err) < 0) {
         json_decref(out);
         reply_store_error(api, r, reply, &err);
@@ -433,7 +437,8 @@ void route_datasets_delete(struct http_request *r, struct http_reply *reply, voi
     n = jobs_count(api->tables, d.id);
     if (n > 0 && !force) {
         http_problem(reply, 409, "In use",
-                     "%zu jobs run or wait on dataset %s; end them first, or use force", n, d.id);
+                     "%zu jobs run or wait on dataset %s; end them first, or use force", n,
+                     dataset_doc_name(&d));
     } else if (delete_this(api, &d, expect, &err) < 0) {
         reply_store_error(api, r, reply, &err);
     } else {

@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "manager/routes/api.h"
+#include "manager/routes/dataset_names.h"
 #include "manager/routes/json_fields.h"
 #include "manager/routes/route_util.h"
 #include "manager/store/wall_time.h"
@@ -77,10 +78,13 @@ static void add_line(struct stream *s, json_t *event)
 {
     json_t *ms = json_object_get(event, "time_ms");
     char *time = wall_time_text((int64_t)json_integer_value(ms)), *text;
+    struct caller who = {.role = s->role};
 
     s->after = (uint64_t)json_integer_value(json_object_get(event, "seq"));
     json_object_set_new(event, "time", json_string(time));
     json_object_del(event, "time_ms");
+    memcpy(who.tenant, s->tenant, sizeof(who.tenant));
+    names_show(s->api, &who, event, "dataset");
     text = json_dumps(event, JSON_COMPACT);
     if (text != NULL) {
         buf_adds(&s->lines, text);

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "manager/routes/api.h"
 #include "manager/routes/dataset_fields.h"
+#include "manager/routes/dataset_names.h"
 #include "manager/routes/datasets.h"
 #include "manager/routes/idempotency.h"
 #include "manager/routes/jobs.h"
@@ -84,19 +85,13 @@ static bool read_job(struct api *api, const struct http_request *r, struct job *
 }
 
 /* Its dataset, if the caller may use it; 404 otherwise. Gives *d. */
-static bool find_dataset(struct api *api, const struct http_request *r, const struct job *j,
+static bool find_dataset(struct api *api, const struct http_request *r, struct job *j,
                          struct store_doc *d, struct http_reply *reply)
 {
-    struct dlc_err err = DLC_ERR_INIT;
-    int rc = store_get(api->tables->store, STORE_DATASET, j->dataset, d, &err);
-
-    if (rc == 0 && caller_sees(caller_of(r), d->tenant))
-        return true;
-    if (rc == 0 || rc == DLC_ENOTFOUND)
-        reply_absent(reply, "dataset", j->dataset);
-    else
-        reply_store_error(api, r, reply, &err);
-    return false;
+    if (!names_read(api, r, j->dataset, d, reply))
+        return false;
+    snprintf(j->dataset, sizeof(j->dataset), "%s", d->id);
+    return true;
 }
 
 static void take_dataset(struct job *j, const struct store_doc *d)
@@ -132,13 +127,14 @@ static bool read_dataset(struct api *api, const struct http_request *r, struct j
     take_dataset(j, &d);
     ok = j->snapshot == NULL || snapshot_bytes(j->snapshot, j->splits, &bytes);
     if (!ok)
-        refuse_field(reply, "", "splits", "dataset %s has no such split", j->dataset);
+        refuse_field(reply, "", "splits", "dataset %s has no such split", dataset_doc_name(&d));
 out:
     store_doc_release(&d);
     return ok;
 }
 
-static void refuse(struct http_reply *reply, const struct job *j, const struct admission *a)
+static void refuse(struct api *api, const struct http_request *r, struct http_reply *reply,
+                   const struct job *j, const struct admission *a)
 {
     json_t *numbers = admission_json(a);
 
@@ -150,6 +146,7 @@ static void refuse(struct http_reply *reply, const struct job *j, const struct a
                  (unsigned long long)a->evictable, (unsigned long long)a->promised);
     json_object_update(reply->body, numbers);
     json_object_set_new(reply->body, "dataset", json_string(j->dataset));
+    names_show(api, caller_of(r), reply->body, "dataset");
     json_decref(numbers);
 }
 
@@ -218,7 +215,7 @@ static bool admit_new(struct api *api, const struct http_request *r, struct job 
     if (many)
         return false;
     if (known && !a.admitted && !j->queue) {
-        refuse(reply, j, &a);
+        refuse(api, r, reply, j, &a);
         return false;
     }
     j->state = known && a.admitted ? JOB_RUNNING : JOB_QUEUED;
@@ -244,6 +241,7 @@ void route_jobs_create(struct http_request *r, struct http_reply *reply, void *c
 
         job_add_reason(api, out);
         job_add_live(api, out, d.id);
+        names_show(api, caller_of(r), out, "dataset");
         reply_doc(reply, 201, out, d.version);
         reply->location = mem_fmt("/v1/jobs/%s", d.id);
         idempotency_record(api, r, reply);

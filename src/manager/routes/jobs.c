@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "manager/routes/api.h"
+#include "manager/routes/dataset_names.h"
 #include "manager/routes/json_fields.h"
 #include "manager/routes/route_util.h"
 #include "manager/tables/capacity.h"
@@ -41,14 +42,15 @@ json_t *job_json(const struct store_doc *d)
 /* Why a job waits or was refused, and what a person can do. */
 void job_add_reason(struct api *api, json_t *out)
 {
-    const char *state = json_text_at(out, "state"), *name = json_text_at(out, "dataset"), *why;
+    const char *state = json_text_at(out, "state"), *id = json_text_at(out, "dataset"), *name, *why;
     char need[24], room[24];
     struct store_doc d = STORE_DOC_INIT;
 
     if (strcmp(state, "running") == 0)
         return;
-    if (store_get(api->tables->store, STORE_DATASET, name, &d, NULL) < 0)
+    if (store_get(api->tables->store, STORE_DATASET, id, &d, NULL) < 0)
         d.body = NULL;
+    name = d.body != NULL ? dataset_doc_name(&d) : id;
     why = json_string_value(json_object_get(d.body, "error"));
     if (dataset_snapshot(d.body) != NULL)
         json_object_set_new(
@@ -153,8 +155,8 @@ static json_t *shown(struct api *api, const struct store_doc *d, const struct ca
 {
     json_t *out = job_json(d);
 
-    (void)who;
     job_add_reason(api, out);
+    names_show(api, who, out, "dataset");
     return out;
 }
 
@@ -178,6 +180,7 @@ void route_jobs_show(struct http_request *r, struct http_reply *reply, void *ctx
     out = job_json(&d);
     job_add_reason(api, out);
     job_add_live(api, out, d.id);
+    names_show(api, caller_of(r), out, "dataset");
     reply_doc(reply, 200, out, d.version);
     store_doc_release(&d);
 }

@@ -7,11 +7,13 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "manager/routes/api.h"
+#include "manager/routes/dataset_names.h"
 #include "manager/routes/json_fields.h"
 #include "manager/routes/node_access.h"
 #include "manager/routes/route_util.h"
 #include "manager/routes/tickets.h"
 #include "manager/store/seal.h"
+#include "manager/tables/dataset_doc.h"
 
 struct resolve_request {
     const char *token, *dataset, *url, *endpoint;
@@ -21,11 +23,17 @@ struct resolve_request {
 
 /* ---- which dataset ---- */
 
-static bool may_read(const struct resolve_request *q, const char *tenant)
+/* A tenant's own goes before the one that is nobody's and so for all. */
+static int find_by_name(struct api *api, const struct resolve_request *q, struct store_doc *out,
+                        struct dlc_err *err)
 {
-    if (q->who.role == 0 || tenant[0] == '\0')
-        return true;
-    return q->who.role == ROLE_TENANT && strcmp(q->who.tenant, tenant) == 0;
+    int rc = DLC_ENOTFOUND;
+
+    if (q->who.role == 0)
+        return names_find_any(api, q->dataset, out, err);
+    if (q->who.role == ROLE_TENANT)
+        rc = names_find(api, q->who.tenant, q->dataset, out, err);
+    return rc == DLC_ENOTFOUND ? names_find(api, "", q->dataset, out, err) : rc;
 }
 
 /* "s3://b/p" and "s3://b/p/" are the same. */
@@ -81,8 +89,8 @@ static int find_dataset(struct api *api, const struct resolve_request *q, struct
 
     if (q->url != NULL)
         return find_by_url(api, q, out, err);
-    rc = store_get(api->tables->store, STORE_DATASET, q->dataset, out, err);
-    if (rc == DLC_ENOTFOUND || (rc == 0 && !may_read(q, out->tenant)))
+    rc = find_by_name(api, q, out, err);
+    if (rc == DLC_ENOTFOUND)
         rc = dlc_err_set(err, DLC_ENOTFOUND, "there is no dataset %s for this token", q->dataset);
     if (rc == 0 && q->who.role == 0)
         rc = node_access_check(api, &q->node, out, err);
@@ -127,7 +135,8 @@ static void copy(json_t *to, const char *name, const json_t *from)
 /* Texts of `secret` are shared with the answer, which the server frees when it is sent. */
 static json_t *answer(const struct store_doc *d, const json_t *secret)
 {
-    json_t *o = json_pack("{s:s, s:s}", "dataset", d->id, "tenant", d->tenant);
+    json_t *o = json_pack("{s:s, s:s, s:s}", "dataset", d->id, "tenant", d->tenant, "name",
+                          dataset_doc_name(d));
     json_t *keys = NULL;
 
     copy(o, "url", d->body);
@@ -222,6 +231,8 @@ void route_resolve(struct http_request *r, struct http_reply *reply, void *ctx)
         rc = credentials_of(api, d.tenant, &secret, &err);
     if (rc == 0) {
         reply_doc(reply, 200, answer_to(api, &q, &d, secret), d.version);
+    } else if (rc == DLC_EINVAL) {
+        http_problem(reply, 409, "Ambiguous", "%s", err.text);
     } else if (refused) {
         log_info("%s: not for node %s: %s", d.id, q.node.name != NULL ? q.node.name : "?",
                  err.text);

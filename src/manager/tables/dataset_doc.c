@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/dataset_name.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "manager/store/wall_time.h"
@@ -151,6 +152,13 @@ bool dataset_commanded(const struct store_doc *d, const json_t *command)
 
     return dataset != NULL && strcmp(dataset, d->id) == 0 && tenant != NULL &&
            strcmp(tenant, d->tenant) == 0;
+}
+
+const char *dataset_doc_name(const struct store_doc *d)
+{
+    const char *name = json_string_value(json_object_get(d->body, "name"));
+
+    return name != NULL ? name : dataset_short_name(d->id, d->tenant);
 }
 
 bool dataset_is(const struct store_doc *now, const struct store_doc *was)

@@ -7,6 +7,7 @@
  *      "snapshot"?: {"id", "samples", "objects", "bytes", "time_ms", "splits": [{"name", "samples",
  *                    "bytes"}]}
  *      "error"?: "..."                       why the last listing failed
+ *      "name"?: "..."                        where the id does not tell it (base/dataset_name.h)
  *      "moving"?: {"waiting": [...], "leaving": [...]}}
  *
  * Pure. Commands and their results are in docs/design/0006.
@@ -39,9 +40,11 @@ const json_t *dataset_nodes(const json_t *body);
 json_t *dataset_command(const struct store_doc *d, const char *op, const char *tier);
 /* Is that command about it? */
 bool dataset_commanded(const struct store_doc *d, const json_t *command);
+/* What its tenant calls it. Borrowed. */
+const char *dataset_doc_name(const struct store_doc *d);
 /* Is it the same dataset, perhaps changed, or another one with its name? */
 bool dataset_is(const struct store_doc *now, const struct store_doc *was);
-/* As the API shows it. Gives. */
+/* As the API shows it to an admin. Gives. */
 json_t *dataset_json(const struct store_doc *d);
 
 #endif
