@@ -16,10 +16,8 @@
 #include "base/str.h"
 #include "base/syscalls.h"
 
-#define AUDIT_TAG    DLC_TAG4('a', 'u', 'd', 't')
-#define LOOK_EVERY   DLC_SEC(1)
-#define REPLACEMENT  "\\ufffd"
-#define UTF8_LONGEST 4
+#define AUDIT_TAG  DLC_TAG4('a', 'u', 'd', 't')
+#define LOOK_EVERY DLC_SEC(1)
 
 struct audit_log {
     uint32_t tag;
@@ -37,51 +35,12 @@ struct audit_log {
 
 /* ---- text ---- */
 
-/* Bytes of the character at s: 0: it is not UTF-8. */
-static size_t utf8_length(const char *s, size_t left)
-{
-    for (size_t n = 1; n <= UTF8_LONGEST && n <= left; n++)
-        if (str_is_utf8(s, n))
-            return n;
-    return 0;
-}
-
-/* C1 controls are two bytes: a terminal may obey them. */
-static bool is_c1(const char *s, size_t n)
-{
-    return n == 2 && (unsigned char)s[0] == 0xc2 && (unsigned char)s[1] < 0xa0;
-}
-
-static void add_text(struct buf *out, const char *s)
-{
-    size_t len = strlen(s), most = DLC_MIN(len, (size_t)AUDIT_TEXT_MAX), at = 0;
-
-    buf_addc(out, '"');
-    while (at < most) {
-        size_t n = utf8_length(s + at, len - at);
-        unsigned char c = (unsigned char)s[at];
-
-        if (n == 0)
-            buf_adds(out, REPLACEMENT);
-        else if (n == 1 && (c == '"' || c == '\\'))
-            buf_addf(out, "\\%c", c);
-        else if (n == 1 && (c < 0x20 || c == 0x7f))
-            buf_addf(out, "\\u%04x", c);
-        else if (is_c1(s + at, n))
-            buf_addf(out, "\\u%04x", (unsigned char)s[at + 1]);
-        else
-            buf_add(out, s + at, n);
-        at += DLC_MAX(n, (size_t)1);
-    }
-    buf_adds(out, at < len ? "...\"" : "\"");
-}
-
 static void add_member(struct buf *out, const char *name, const char *text)
 {
     if (text == NULL)
         return;
     buf_addf(out, "%s\"%s\":", out->data[out->len - 1] == '{' ? "" : ",", name);
-    add_text(out, text);
+    str_json(text, AUDIT_TEXT_MAX, out);
 }
 
 static void add_time(struct buf *out, int64_t unix_ms)

@@ -73,6 +73,11 @@ static bool is_log_level(const char *s)
     return log_level_parse(s, &l);
 }
 
+static bool is_log_format(const char *s)
+{
+    return strcmp(s, "text") == 0 || strcmp(s, "json") == 0;
+}
+
 static bool is_sandbox(const char *s)
 {
     return strcmp(s, "auto") == 0 || strcmp(s, "require") == 0 || strcmp(s, "off") == 0;
@@ -131,6 +136,7 @@ static const struct rule {
 } rules[] = {
     {"path-style", "auto, true or false", is_path_style, 0, 0},
     {"log-level", "error, warn, info or debug", is_log_level, 0, 0},
+    {"log-format", "text or json", is_log_format, 0, 0},
     {"sandbox", "auto, require or off", is_sandbox, 0, 0},
     {"endpoint", "a URL that begins with http:// or https://", is_endpoint, 0, 0},
     {"allow-uid", "user numbers separated by commas, such as 1000,1001", is_uid_list, 0, 0},
@@ -228,8 +234,13 @@ static bool parse(const struct config_option *o, const char *s, union value *v, 
 static const size_t type_size[] = {
     [TYPE_size] = sizeof(config_size),     [TYPE_dur] = sizeof(config_dur),
     [TYPE_number] = sizeof(config_number), [TYPE_real] = sizeof(config_real),
-    [TYPE_flag] = sizeof(config_flag),
+    [TYPE_flag] = sizeof(config_flag),     [TYPE_text] = sizeof(config_text),
 };
+
+size_t config_type_size(enum config_type type)
+{
+    return type_size[type];
+}
 
 static int assign(struct config *c, const struct config_option *o, const char *s,
                   struct dlc_err *err)

@@ -32,6 +32,7 @@ enum config_role {
     ROLE_NODE = 4,
     ROLE_MANAGER = 8,
     ROLE_OPERATOR = 16,
+    CONFIG_RELOAD = 256, /* no role: SIGHUP changes it in a running server */
 };
 #define ROLE_SERVERS (ROLE_SERVE | ROLE_NODE | ROLE_MANAGER | ROLE_OPERATOR)
 
@@ -92,6 +93,13 @@ const char *config_env(const char *flag);
  */
 int config_check_roles(const struct config *c, unsigned roles, const char *command,
                        struct dlc_err *err);
+
+/*
+ * Read file, environment and the flags of *c again, and take what CONFIG_RELOAD marks. What else has
+ * changed is logged. On an error nothing is changed. Threads: none may read those settings meanwhile,
+ * nor keep their texts.
+ */
+int config_reload(struct config *c, unsigned roles, const char *command, struct dlc_err *err);
 
 /* Setting i of CONFIG_N_OPTIONS as text. False: none of these roles reads it. */
 struct config_shown {

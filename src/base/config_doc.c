@@ -7,6 +7,8 @@
 #define HELP_COLUMN 29
 #define HELP_WIDTH  96
 
+static const char reloads[] = " SIGHUP reads it again.";
+
 /* What stands for the value in "--memory SIZE". */
 static const char *placeholder(const struct config_option *o)
 {
@@ -18,7 +20,8 @@ static const char *placeholder(const struct config_option *o)
         {"profile", "NAME"},      {"path-style", "CHOICE"},
         {"allow-uid", "UID,..."}, {"allow-path", "DIR,..."},
         {"store-file", "PATH"},   {"shared-file", "PATH"},
-        {"log-level", "LEVEL"},   {"tenant-networks", "CIDR,..."},
+        {"log-level", "LEVEL"},   {"log-file", "PATH"},
+        {"log-format", "FORMAT"}, {"tenant-networks", "CIDR,..."},
         {"tenant-proxy", "URL"},  {"name", "NAME"},
         {"kubeconfig", "FILE"},   {"context", "NAME"},
         {"namespace", "NAME"},    {"webhook", "HOST:PORT"},
@@ -69,6 +72,8 @@ void config_help(struct buf *out, unsigned roles)
             continue;
         buf_clear(&text);
         buf_adds(&text, o->help);
+        if ((o->roles & CONFIG_RELOAD) != 0)
+            buf_adds(&text, reloads);
         if (roles == 0) {
             buf_adds(&text, " (");
             config_role_names(o->roles, &text);
@@ -113,19 +118,22 @@ static const char *const preamble =
     "\n"
     "## Roles\n"
     "\n"
-    "Each setting is read by some roles only: by commands (and programs that use the library), "
-    "`serve`,\n"
-    "`node`, `manager` or `operator`. A flag of another role is an error, and so is a line of the "
-    "file that\n"
-    "`--config` gives to a server: `dlcache node --tls-cert cert.pem` would run without the TLS "
-    "that "
-    "it\n"
-    "seems to have. Variables of the environment and the two usual files are shared by all that "
-    "runs "
-    "on a\n"
-    "machine, so a server takes no offence at a setting of another server there; it logs a warning "
-    "and\n"
-    "goes on. Commands take the settings of `serve` too: they may start a daemon.\n"
+    "Each setting is read by some roles only: by commands (and programs that use the library),\n"
+    "`serve`, `node`, `manager` or `operator`. A flag of another role is an error, and so is a\n"
+    "line of the file that `--config` gives to a server: `dlcache node --tls-cert cert.pem`\n"
+    "would run without the TLS that it seems to have. Variables of the environment and the two\n"
+    "usual files are shared by all that runs on a machine, so a server takes no offence at a\n"
+    "setting of another server there; it logs a warning and goes on. Commands take the settings\n"
+    "of `serve` too: they may start a daemon.\n"
+    "\n"
+    "## SIGHUP\n"
+    "\n"
+    "SIGHUP never ends a server. It opens `log-file` again, reads the configuration file again\n"
+    "with the flags and environment of the start, and takes the settings whose meaning says so.\n"
+    "`memory` grows up to what it was at the start, and `allow-uid` changes from one list to\n"
+    "another, not from or to none. Of any other setting that differs the log says that it waits\n"
+    "for the next start; after a mistake in the file nothing is changed. Token files,\n"
+    "certificates and the audit log need no signal: they are looked at when they are used.\n"
     "\n"
     "## Values\n"
     "\n"
@@ -166,6 +174,8 @@ void config_reference(struct buf *out)
             buf_addf(out, "`%s`", o->def);
         buf_adds(out, " | ");
         add_cell(out, o->help);
+        if ((o->roles & CONFIG_RELOAD) != 0)
+            buf_adds(out, reloads);
         buf_adds(out, " |\n");
     }
 }

@@ -17,6 +17,8 @@ struct config_option {
 extern const struct config_option config_options[];
 extern const unsigned config_n_options;
 
+size_t config_type_size(enum config_type type); /* of its field in struct config */
+
 /* "--memory", "$DLCACHE_MEMORY", "FILE:3" or "default": where option i has its value from. */
 void config_place(const struct config *c, unsigned i, struct buf *out);
 

@@ -332,3 +332,44 @@ void str_printable(const char *s, size_t len, struct buf *out)
         }
     }
 }
+
+/* ---- JSON ---- */
+
+/* Bytes of the character at s: 0: it is not UTF-8. */
+static size_t utf8_length(const char *s, size_t left)
+{
+    for (size_t n = 1; n <= 4 && n <= left; n++)
+        if (str_is_utf8(s, n))
+            return n;
+    return 0;
+}
+
+/* C1 controls are two bytes: a terminal may obey them. */
+static bool is_c1(const char *s, size_t n)
+{
+    return n == 2 && (unsigned char)s[0] == 0xc2 && (unsigned char)s[1] < 0xa0;
+}
+
+void str_json(const char *s, size_t most, struct buf *out)
+{
+    size_t len = strlen(s), at = 0;
+
+    buf_addc(out, '"');
+    while (at < len && at < most) {
+        size_t n = utf8_length(s + at, len - at);
+        unsigned char c = (unsigned char)s[at];
+
+        if (n == 0)
+            buf_adds(out, "\\ufffd");
+        else if (n == 1 && (c == '"' || c == '\\'))
+            buf_addf(out, "\\%c", c);
+        else if (n == 1 && (c < 0x20 || c == 0x7f))
+            buf_addf(out, "\\u%04x", c);
+        else if (is_c1(s + at, n))
+            buf_addf(out, "\\u%04x", (unsigned char)s[at + 1]);
+        else
+            buf_add(out, s + at, n);
+        at += n > 0 ? n : 1;
+    }
+    buf_adds(out, at < len ? "...\"" : "\"");
+}

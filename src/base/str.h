@@ -47,6 +47,10 @@ char *str_trim(char *s); /* in place; returns the first character that is no whi
 /* Does s hold valid UTF-8 (no overlong forms, no surrogates)? */
 bool str_is_utf8(const char *s, size_t len);
 
+/* s as a string of JSON, with its quotes. Control characters are escaped, bytes that are not UTF-8
+ * replaced. One that is longer than `most` bytes is cut, and ends with "...". */
+void str_json(const char *s, size_t most, struct buf *out);
+
 /* s with every byte that is not valid UTF-8 or is a control character shown as '?'. For people. */
 void str_printable(const char *s, size_t len, struct buf *out);
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `dlcache manager`: the manager alone (src/manager), at its own address, until it is stopped. */
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/un.h>
 
@@ -9,6 +8,7 @@
 #include "base/mem.h"
 #include "base/process_secrets.h"
 #include "cli/commands.h"
+#include "cli/server.h"
 #include "manager/manager.h"
 #include "sandbox/sandbox.h"
 
@@ -32,18 +32,21 @@ static char *socket_path(const char *dir)
     return NULL;
 }
 
-static void announce(const struct manager *c, const struct config *config, const char *socket)
+static void announce(struct server *s, const struct manager *c, const char *socket)
 {
-    fprintf(stderr,
-            "manager at %s://%s%s%s\n"
-            "tokens: %s/admin.token (people), %s/node.token (nodes); end with ^C\n",
-            config->tls_cert[0] != '\0' ? "https" : "http", manager_address(c),
-            socket != NULL ? " and unix:" : "", socket != NULL ? socket : "", config->dir,
-            config->dir);
+    const struct config *config = s->config;
+
+    server_ready(s,
+                 "manager at %s://%s%s%s\n"
+                 "tokens: %s/admin.token (people), %s/node.token (nodes)",
+                 config->tls_cert[0] != '\0' ? "https" : "http", manager_address(c),
+                 socket != NULL ? " and unix:" : "", socket != NULL ? socket : "", config->dir,
+                 config->dir);
 }
 
-static int manage(const struct config *config, bool quiet, struct dlc_err *err)
+static int manage(struct server *s, struct dlc_err *err)
 {
+    const struct config *config = s->config;
     char *socket = socket_path(config->dir);
     const struct manager_config cc = {
         .dir = config->dir,
@@ -61,20 +64,19 @@ static int manage(const struct config *config, bool quiet, struct dlc_err *err)
         .lock_ttl = config->lock_ttl,
         .certificate_life = config->certificate_life,
     };
-    const struct sandbox_plan plan = {.role = SANDBOX_MANAGER, .config = config};
+    const struct sandbox_plan plan = {
+        .role = SANDBOX_MANAGER, .config = config, .as_user = server_open_log};
     struct manager *c = NULL;
     sigset_t ends;
-    int rc, signal_number;
+    int rc;
 
-    log_level_parse(config->log_level, &log_threshold);
-    block_end_signals(&ends);
+    server_block_signals(&ends);
     rc = sandbox_enter(&plan, err);
     if (rc == 0)
         rc = manager_open(&cc, &c, err);
     if (rc == 0) {
-        if (!quiet)
-            announce(c, config, socket);
-        sigwait(&ends, &signal_number);
+        announce(s, c, socket);
+        server_wait(s, &ends);
         manager_close(&c);
     }
     mem_free(&socket);
@@ -96,16 +98,20 @@ static int check(const struct config *config, struct dlc_err *err)
 
 static int run(const struct command *cmd, int argc, char **argv)
 {
+    bool background = false;
+    const struct args_option options[] = {
+        SERVER_BACKGROUND(&background),
+        {NULL, 0, NULL, NULL, NULL, NULL},
+    };
     struct args a = ARGS_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     int status;
 
-    if (args_parse(&a, cmd, NULL, argc, argv, &status)) {
-        status = CLI_OK;
+    if (args_parse(&a, cmd, options, argc, argv, &status)) {
         process_keep_secrets();
-        if (check(&a.config, &err) < 0 || config_read_url_files(&a.config, &err) < 0 ||
-            manage(&a.config, a.quiet, &err) < 0)
-            status = cli_fail(cmd, &err);
+        status = check(&a.config, &err) < 0 || config_read_url_files(&a.config, &err) < 0
+                     ? cli_fail(cmd, &err)
+                     : server_run(cmd, &a, background, manage);
     }
     args_release(&a);
     return status;
@@ -113,7 +119,7 @@ static int run(const struct command *cmd, int argc, char **argv)
 
 const struct command cmd_manager = {
     .name = "manager",
-    .synopsis = "[--listen HOST:PORT] [--store URL] [SETTINGS]",
+    .synopsis = "[--background] [--listen HOST:PORT] [--store URL] [SETTINGS]",
     .summary = "Run a control plane: tenants, datasets, jobs, nodes.",
     .details =
         "Answers the HTTP API of docs/manager.md until it is interrupted. At its first start it\n"

@@ -1,30 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `dlcache node`: the daemon as a node of a cluster, with its server for peers. */
-#include <stdio.h>
-#include <string.h>
-
-#include "base/log.h"
 #include "base/str.h"
 #include "base/process_secrets.h"
 #include "bucket/credentials/command_helper.h"
 #include "cli/commands.h"
+#include "cli/server.h"
 #include "cluster/agent.h"
 #include "cluster/membership.h"
 #include "daemon/daemon.h"
 #include "sandbox/sandbox.h"
 
-struct joining {
-    const struct config *config;
-    bool quiet;
-};
-
 static void announce(void *arg)
 {
-    const struct joining *j = arg;
+    struct server *s = arg;
 
-    if (!j->quiet)
-        fprintf(stderr, "serving at %s, data in %s, manager %s; end with ^C or `dlcache stop`\n",
-                j->config->socket, j->config->dir, j->config->manager);
+    server_ready(s, "serving at %s, data in %s, manager %s", s->config->socket, s->config->dir,
+                 s->config->manager);
+}
+
+static void reload(void *arg)
+{
+    server_reload(arg);
 }
 
 static bool is_wildcard(const char *listen)
@@ -58,32 +54,46 @@ static int check(struct node_cluster *m, const struct config *c, struct dlc_err 
     return 0;
 }
 
-static int run(const struct command *cmd, int argc, char **argv)
+static int serve(struct server *s, struct dlc_err *err)
 {
     struct node_cluster m = {.inside = false};
+    const struct node_start start = {
+        .ready = announce, .reload = reload, .arg = s, .cluster = &m, .ops = &membership_ops};
+    const struct sandbox_plan plan = {
+        .role = SANDBOX_NODE,
+        .config = s->config,
+        .before = command_helper_start,
+        .as_user = server_open_log,
+    };
+    int rc = check(&m, s->config, err);
+
+    process_keep_secrets();
+    if (rc == 0)
+        rc = config_read_url_files(s->config, err);
+    if (rc == 0)
+        rc = sandbox_enter(&plan, err);
+    return rc == 0 ? node_main(s->config, &start, err) : rc;
+}
+
+static int run(const struct command *cmd, int argc, char **argv)
+{
+    bool background = false;
+    const struct args_option options[] = {
+        SERVER_BACKGROUND(&background),
+        {NULL, 0, NULL, NULL, NULL, NULL},
+    };
     struct args a = ARGS_INIT;
-    struct joining j = {&a.config, false};
-    const struct node_start start = {announce, &j, &m, &membership_ops};
-    const struct sandbox_plan plan = {SANDBOX_NODE, &a.config, NULL, command_helper_start};
-    struct dlc_err err = DLC_ERR_INIT;
     int status;
 
-    if (args_parse(&a, cmd, NULL, argc, argv, &status)) {
-        j.quiet = a.quiet;
-        log_level_parse(a.config.log_level, &log_threshold);
-        process_keep_secrets();
-        status = check(&m, &a.config, &err) < 0 || config_read_url_files(&a.config, &err) < 0 ||
-                         sandbox_enter(&plan, &err) < 0 || node_main(&a.config, &start, &err) < 0
-                     ? cli_fail(cmd, &err)
-                     : CLI_OK;
-    }
+    if (args_parse(&a, cmd, options, argc, argv, &status))
+        status = server_run(cmd, &a, background, serve);
     args_release(&a);
     return status;
 }
 
 const struct command cmd_node = {
     .name = "node",
-    .synopsis = "--manager URL --listen HOST:PORT [--name NAME] [--capacity SIZE] [SETTINGS]",
+    .synopsis = "--manager URL --listen HOST:PORT [--background] [--name NAME] [SETTINGS]",
     .summary = "Run a node of a cluster; or list, show, drain nodes.",
     .details =
         "As `dlcache serve`, but what is opened, and by whom, is the manager's to say "

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* `dlcache operator`: the Kubernetes operator (src/operator), until it is stopped. */
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 
-#include "base/log.h"
 #include "cli/commands.h"
+#include "cli/server.h"
 #include "operator/operator.h"
 #include "sandbox/sandbox.h"
 
@@ -42,8 +40,9 @@ static int check(const struct config *config, struct dlc_err *err)
     return 0;
 }
 
-static int operate(const struct config *config, bool quiet, struct dlc_err *err)
+static int operate(struct server *s, struct dlc_err *err)
 {
+    const struct config *config = s->config;
     struct kube_config kube = KUBE_CONFIG_INIT;
     struct operator_config c = {
         .kube = &kube,
@@ -52,13 +51,17 @@ static int operate(const struct config *config, bool quiet, struct dlc_err *err)
         .lease = config->lease,
         .workers = (unsigned)config->workers,
     };
-    const struct sandbox_plan plan = {SANDBOX_OPERATOR, config, c.webhook, NULL};
+    const struct sandbox_plan plan = {
+        .role = SANDBOX_OPERATOR,
+        .config = config,
+        .webhook = c.webhook,
+        .as_user = server_open_log,
+    };
     struct dlc_operator *running = NULL;
     sigset_t ends;
-    int rc = check(config, err), number;
+    int rc = check(config, err);
 
-    log_level_parse(config->log_level, &log_threshold);
-    block_end_signals(&ends);
+    server_block_signals(&ends);
     if (rc == 0)
         rc = sandbox_enter(&plan, err);
     if (rc == 0)
@@ -70,12 +73,11 @@ static int operate(const struct config *config, bool quiet, struct dlc_err *err)
         rc = operator_start(&c, &running, err);
     }
     if (rc == 0) {
-        if (!quiet)
-            fprintf(stderr,
-                    "operator at http://%s\n"
-                    "Kubernetes at %s, own namespace %s, manager %s; end with ^C\n",
-                    operator_address(running), kube.server, c.ns, config->manager);
-        sigwait(&ends, &number);
+        server_ready(s,
+                     "operator at http://%s\n"
+                     "Kubernetes at %s, own namespace %s, manager %s",
+                     operator_address(running), kube.server, c.ns, config->manager);
+        server_wait(s, &ends);
         operator_stop(&running);
     }
     kube_config_release(&kube);
@@ -84,15 +86,16 @@ static int operate(const struct config *config, bool quiet, struct dlc_err *err)
 
 static int run(const struct command *cmd, int argc, char **argv)
 {
+    bool background = false;
+    const struct args_option options[] = {
+        SERVER_BACKGROUND(&background),
+        {NULL, 0, NULL, NULL, NULL, NULL},
+    };
     struct args a = ARGS_INIT;
-    struct dlc_err err = DLC_ERR_INIT;
     int status;
 
-    if (args_parse(&a, cmd, NULL, argc, argv, &status)) {
-        status = CLI_OK;
-        if (operate(&a.config, a.quiet, &err) < 0)
-            status = cli_fail(cmd, &err);
-    }
+    if (args_parse(&a, cmd, options, argc, argv, &status))
+        status = server_run(cmd, &a, background, operate);
     args_release(&a);
     return status;
 }

@@ -3,8 +3,6 @@
 #ifndef DLC_CLI_COMMANDS_H
 #define DLC_CLI_COMMANDS_H
 
-#include <signal.h>
-
 #include <jansson.h>
 
 #include "base/buf.h"
@@ -27,10 +25,6 @@ void show_progress(const json_t *p, void *priv);
 
 /* The last thing a command does that printed its result: was all of it written? */
 int end_output(const struct command *cmd);
-
-/* For a server that ends with SIGTERM or SIGINT: blocks them, for sigwait(), and ignores SIGPIPE.
- * Before any thread is made, so that all of them have it and only the caller gets them. */
-void block_end_signals(sigset_t *ends);
 
 /* `dlcache help [COMMAND | config | man]`, and the overview that --help prints. */
 int help_main(int argc, char **argv);

@@ -37,12 +37,3 @@ int end_output(const struct command *cmd)
     dlc_err_set(&err, DLC_EIO, "cannot write to standard output: %s", strerror(errno));
     return cli_fail(cmd, &err);
 }
-
-void block_end_signals(sigset_t *ends)
-{
-    sigemptyset(ends);
-    sigaddset(ends, SIGTERM);
-    sigaddset(ends, SIGINT);
-    pthread_sigmask(SIG_BLOCK, ends, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}

@@ -67,8 +67,14 @@ static void on_signal(struct watch *w, uint32_t events)
     struct signalfd_siginfo info;
 
     (void)events;
-    if (os_read(w->fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
-        log_info("signal %u: ending", info.ssi_signo);
+    if (os_read(w->fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+        return;
+    if (info.ssi_signo == SIGHUP) {
+        if (n->start != NULL && n->start->reload != NULL)
+            n->start->reload(n->start->arg);
+        return;
+    }
+    log_info("signal %u: ending", info.ssi_signo);
     node_stop(n);
 }
 
@@ -439,6 +445,7 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     int rc;
 
     n->config = c;
+    n->start = start;
     if (start != NULL && start->cluster != NULL) {
         n->membership = start->cluster;
         n->cluster_ops = start->ops;

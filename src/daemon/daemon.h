@@ -26,6 +26,8 @@ struct node_cluster {
 struct node_start {
     /* Called once on the node's thread when the socket answers. Optional. */
     void (*ready)(void *arg);
+    /* Called on the node's thread at SIGHUP, which does not end it. Optional. */
+    void (*reload)(void *arg);
     void *arg;
     const struct node_cluster *cluster; /* NULL: none */
     const struct cluster_ops *ops;      /* with cluster: membership_ops of cluster/membership.h */

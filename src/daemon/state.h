@@ -82,6 +82,7 @@ struct node {
     /* cluster membership; NULL: not in a cluster */
     const struct cluster_ops *cluster_ops;
     const struct node_cluster *membership; /* the settings */
+    const struct node_start *start;        /* NULL: nobody is told anything */
     struct member *member;                 /* src/cluster's own state */
     struct cluster *cluster;               /* the view */
     struct peers *peers;                   /* threads of its own */

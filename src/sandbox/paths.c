@@ -204,6 +204,10 @@ void paths_allow(const struct sandbox_plan *plan, struct landlock *l)
     else
         allow_reads(c, l);
     landlock_allow(l, "/dev/null", LANDLOCK_WRITE);
+    if (c->file != NULL)
+        landlock_allow(l, c->file, LANDLOCK_READ); /* at SIGHUP */
+    if (c->log_file[0] != '\0')
+        allow_dir_of(l, c->log_file); /* a new file is made there after logrotate */
     if (plan->role == SANDBOX_OPERATOR)
         return;
     allow_dir(l, c->dir);
@@ -212,5 +216,5 @@ void paths_allow(const struct sandbox_plan *plan, struct landlock *l)
     if (str_starts(c->store, "sqlite:"))
         allow_dir_of(l, c->store + strlen("sqlite:"));
     if (c->audit_log[0] != '\0')
-        allow_dir_of(l, c->audit_log); /* a new file is made there after logrotate */
+        allow_dir_of(l, c->audit_log); /* likewise */
 }

@@ -187,6 +187,8 @@ int sandbox_enter(const struct sandbox_plan *plan, struct dlc_err *err)
     int rc =
         c->user[0] != '\0' ? privileges_set_user(c, sandbox_shares_socket(plan), keep, err) : 0;
 
+    if (rc == 0 && plan->as_user != NULL)
+        rc = plan->as_user(c, err);
     if (rc < 0)
         return rc;
     entered = true;

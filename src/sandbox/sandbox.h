@@ -30,6 +30,8 @@ struct sandbox_plan {
     const char *webhook;         /* HOST:PORT of a second server; NULL: none */
     /* Called as the user of --user, before anything else is given up. NULL: nothing to do. */
     int (*before)(struct dlc_err *err);
+    /* Called as that user, in every sandbox, also none: opens what it must be able to open again. */
+    int (*as_user)(const struct config *c, struct dlc_err *err);
 };
 
 struct sandbox_part {

@@ -148,7 +148,7 @@ static inline pid_t daemon_fork(struct daemon *d)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         os_close(&fds[0]);
         os_close(&d->helper);
-        log_level_parse(d->config.log_level, &log_threshold);
+        log_set_level(d->config.log_level);
         if (node_main(&d->config, &start, &err) < 0)
             fprintf(stderr, "daemon: %s\n", err.text);
         config_release(&d->config);

@@ -75,6 +75,57 @@ static void test_one_line_per_event(void **state)
     assert_int_equal(said.data[said.len - 1], '\n');
 }
 
+static void test_json(void **state)
+{
+    const char *line;
+
+    (void)state;
+    log_set_json(true, "node");
+    capture(say_two_lines);
+    line = buf_str(&said);
+    assert_ptr_equal(strchr(line, '\n'), line + said.len - 1);
+    assert_non_null(strstr(line, "\"level\":\"error\",\"role\":\"node\",\"component\":"));
+    assert_non_null(strstr(line, "\"message\":\"key 'a\\u000a2026-01-01T00:00:00Z error forged"
+                                 "\\u001b[31m'\"}\n"));
+    capture(say_much);
+    assert_in_range(said.len, 1000, 1400);
+    assert_string_equal(buf_str(&said) + said.len - 4, "x\"}\n");
+    log_set_json(false, "");
+}
+
+static void say_to_file(void)
+{
+    log_error("to the file");
+}
+
+static void test_file_is_opened_again(void **state)
+{
+    struct buf text = BUF_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    char path[256], old[256];
+
+    (void)state;
+    unit_path("file", path);
+    unit_path("file.1", old);
+    assert_int_equal(log_reopen(&err), 0); /* standard error has no name */
+    assert_int_equal(log_open(path, &err), 0);
+    log_error("first");
+    assert_int_equal(rename(path, old), 0);
+    log_error("second");
+    assert_int_equal(log_reopen(&err), 0);
+    log_error("third");
+    assert_int_equal(os_read_file(old, 1000, &text, NULL), 0);
+    assert_non_null(strstr(buf_str(&text), "error first\n"));
+    assert_non_null(strstr(buf_str(&text), "error second\n"));
+    buf_clear(&text);
+    assert_int_equal(os_read_file(path, 1000, &text, NULL), 0);
+    assert_ptr_equal(strstr(buf_str(&text), "error third\n") + strlen("error third\n"),
+                     buf_str(&text) + text.len);
+    capture(say_to_file);
+    assert_int_equal(said.len, 0);
+    buf_release(&text);
+}
+
 static void test_names_of_levels(void **state)
 {
     enum log_level l;
@@ -92,6 +143,8 @@ int main(void)
         cmocka_unit_test(test_levels),
         cmocka_unit_test(test_one_line_per_event),
         cmocka_unit_test(test_names_of_levels),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_file_is_opened_again), /* the last: the log stays there */
     };
     int rc = cmocka_run_group_tests(tests, NULL, NULL);
 
