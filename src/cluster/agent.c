@@ -342,6 +342,17 @@ static void leave(struct agent *a, struct manager_client *client, const char *pa
     mem_free(&ours);
 }
 
+/* What readers used up to now: the batch that is on its way, then the last one (usage.h). */
+static void report_last(struct agent *a, struct manager_client *client, const char *heart)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    struct dlc_dur again;
+    int rc = 0;
+
+    for (int i = 0; i < 2 && rc == 0; i++)
+        rc = beat(a, client, heart, &again, &err);
+}
+
 static void be_member(struct agent *a, struct manager_client *client)
 {
     char *path = mem_fmt("/v1/nodes/%s", a->name), *heart = mem_fmt("%s/heartbeat", path);
@@ -374,8 +385,10 @@ static void be_member(struct agent *a, struct manager_client *client)
         }
         note(a, rc == DLC_ENOTFOUND ? 0 : rc, &err);
     } while (pause_for(a, again));
-    if (joined && !agent_manager_away(a))
+    if (joined && !agent_manager_away(a)) {
+        report_last(a, client, heart);
         leave(a, client, path);
+    }
     json_decref(who);
     mem_free(&heart);
     mem_free(&path);

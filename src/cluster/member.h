@@ -23,6 +23,7 @@ struct node;
 struct past_job;
 struct peer_server;
 struct dataset_cost;
+struct usage_report;
 
 #define REFUSED_TOKENS 256
 #define KNOWN_TOKENS   1024
@@ -65,6 +66,7 @@ struct member {
     size_t n_past_jobs, cap_past_jobs;
     struct dataset_cost *costs; /* cost.c: on datasets that have been freed */
     size_t n_costs, cap_costs;
+    struct usage_report *usage; /* usage.c */
 };
 
 #endif

@@ -20,6 +20,7 @@
 #include "cluster/peer/redis_tier.h"
 #include "cluster/report.h"
 #include "cluster/tickets.h"
+#include "cluster/usage.h"
 #include "cluster/revocation.h"
 #include "cluster/peer/view.h"
 #include "cluster/view_change.h"
@@ -36,9 +37,13 @@
 static json_t *gather(struct node *n, bool *more)
 {
     json_t *chunks = report_chunks(n, more), *sessions = revocation_rows(n);
+    json_t *figures = report_figures(n), *usage = usage_batch(n);
     json_t *body = json_pack("{s:I, s:o, s:o, s:o}", "view",
-                             (json_int_t)cluster_version(n->cluster), "figures", report_figures(n),
+                             (json_int_t)cluster_version(n->cluster), "figures", figures,
                              "progress", report_progress(n), "commands_done", commands_done(n));
+
+    if (usage != NULL)
+        json_object_set_new(figures, "usage", usage);
 
     if (chunks != NULL)
         json_object_set_new(body, "chunks", chunks);
@@ -84,11 +89,14 @@ static void digest(struct node *n, const struct agent_news *news)
     report_heard(n, news->well);
     if (news->well)
         revocation_heard(n, news->answer);
+    if (news->well)
+        usage_heard(n, json_object_get(news->answer, "usage"));
     if (news->well && news->sent != NULL)
         commands_confirmed(n, json_object_get(news->sent, "commands_done"));
     if (json_is_object(view))
         take_view(n, view);
-    commands_take(n, json_object_get(news->answer, "commands"));
+    if (!n->member->leaving)
+        commands_take(n, json_object_get(news->answer, "commands"));
 }
 
 static int certified(struct node *n, struct tls_identity *id, struct dlc_err *err)
@@ -133,6 +141,7 @@ static bool leave(struct node *n)
     if (m->left || m->leaving)
         return m->leaving && !m->left;
     m->left_task.run = has_left;
+    usage_end(n);
     if (m->peer_server != NULL)
         peer_server_cancel(m->peer_server);
     m->leaving = os_thread(&m->leaver, leave_main, n) == 0;
@@ -189,6 +198,7 @@ static int membership_open(struct node *n, struct dlc_err *err)
     dlc_list_init(&m->requests);
     dlc_list_init(&m->resolves);
     dlc_list_init(&m->commands);
+    usage_open(n);
     rc = open_parts(n, err);
     if (rc == 0) {
         m->left = false;
@@ -232,6 +242,7 @@ static void membership_close(struct node *n)
     secret_free(&n->token);
     report_close(n);
     cost_close(n);
+    usage_close(n);
     mem_free(&n->member);
 }
 
@@ -247,7 +258,7 @@ static void membership_figures(struct node *n, json_t *to)
 }
 
 static const struct node_events *const listeners[] = {&cost_events, &inventory_events,
-                                                      &report_events, NULL};
+                                                      &report_events, &usage_events, NULL};
 
 const struct cluster_ops membership_ops = {
     .open = membership_open,

@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/list.h"
+#include "base/usage.h"
 #include "base/u64map.h"
 #include "bucket/bucket.h"
 #include "bucket/url.h"
@@ -119,6 +120,7 @@ struct dataset {
     struct ownership ownership; /* only with cid, ... */
     struct peer_counts peer;    /* ... and so are these */
     struct report *report;
+    struct usage accounted; /* cluster/usage.c: of its tally, reported so far */
 };
 
 static inline struct memory *dataset_memory(const struct dataset *ds)

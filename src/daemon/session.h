@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/event_loop.h"
 #include "base/list.h"
+#include "base/usage.h"
 #include "cache/memory/memory.h"
 #include "daemon/prefetch/read_outcomes.h"
 #include "daemon/prefetch/reader_rate.h"
@@ -65,6 +66,9 @@ struct session {
     struct job_weights *job_weights;              /* NULL: the client has no weights */
     struct outcomes_epoch reads[OUTCOMES_EPOCHS]; /* the latest first */
     unsigned n_reads;
+    struct usage
+        waited; /* stall.c: the tiers that its readers waited for, and how long, by reason */
+    struct usage accounted; /* cluster/usage.c: reported so far */
     bool abandoned;
     uint32_t head; /* our own copy: the one in shared memory is for the client to read */
 };

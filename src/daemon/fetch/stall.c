@@ -31,9 +31,22 @@ void stall_count(const struct fetch *f, const struct waiter *w)
         [STALLED_MEMORY] = &counters.stall_memory_ns,
         [STALLED_CLIENT] = &counters.stall_client_ns,
     };
+    static const enum usage_counter usage_of_cause[N_STALLED] = {
+        [STALLED_LATENCY] = USAGE_stall_latency_ns, [STALLED_BANDWIDTH] = USAGE_stall_bandwidth_ns,
+        [STALLED_DISK] = USAGE_stall_disk_ns,       [STALLED_MEMORY] = USAGE_stall_memory_ns,
+        [STALLED_CLIENT] = USAGE_stall_client_ns,
+    };
+    static const enum usage_counter usage_of_tier[] = {
+        [TIER_MEMORY] = USAGE_memory_hits,   [TIER_DISK] = USAGE_disk_hits,
+        [TIER_PEER] = USAGE_peer_hits,       [TIER_REDIS] = USAGE_redis_hits,
+        [TIER_BUCKET] = USAGE_bucket_misses,
+    };
     enum stalled cause = stall_cause(f, w);
     uint64_t ns = (uint64_t)dlc_mono_since(w->asked).ns;
 
     f->ds->readers.stall_ns[cause] += ns;
+    w->session->waited.n[usage_of_cause[cause]] += ns;
+    if (f->err.code == 0)
+        w->session->waited.n[usage_of_tier[f->from]]++;
     atomic_fetch_add_explicit(counter[cause], ns, memory_order_relaxed); /* as count_add() */
 }
