@@ -32,9 +32,10 @@ enum config_role {
     ROLE_NODE = 4,
     ROLE_MANAGER = 8,
     ROLE_OPERATOR = 16,
+    ROLE_CSI = 32,
     CONFIG_RELOAD = 256, /* no role: SIGHUP changes it in a running server */
 };
-#define ROLE_SERVERS (ROLE_SERVE | ROLE_NODE | ROLE_MANAGER | ROLE_OPERATOR)
+#define ROLE_SERVERS (ROLE_SERVE | ROLE_NODE | ROLE_MANAGER | ROLE_OPERATOR | ROLE_CSI)
 
 enum config_source { SOURCE_DEFAULT, SOURCE_FILE, SOURCE_ENV, SOURCE_FLAG };
 

@@ -10,7 +10,7 @@ static const struct {
     const char *name;
 } role_names[] = {
     {ROLE_COMMAND, "commands"}, {ROLE_SERVE, "serve"},       {ROLE_NODE, "node"},
-    {ROLE_MANAGER, "manager"},  {ROLE_OPERATOR, "operator"},
+    {ROLE_MANAGER, "manager"},  {ROLE_OPERATOR, "operator"}, {ROLE_CSI, "csi"},
 };
 
 void config_role_names(unsigned roles, struct buf *out)

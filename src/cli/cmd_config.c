@@ -16,6 +16,7 @@ static const struct role {
     {"node", ROLE_NODE},
     {"manager", ROLE_MANAGER},
     {"operator", ROLE_OPERATOR},
+    {"csi", ROLE_CSI},
 };
 
 static int find_role(const char *name, const struct role **out, struct dlc_err *err)
@@ -27,7 +28,7 @@ static int find_role(const char *name, const struct role **out, struct dlc_err *
         }
     }
     return dlc_err_set(err, DLC_EINVAL,
-                       "no role \"%.60s\"; there are commands, serve, node, manager and operator",
+                       "no role \"%.60s\"; there are commands, serve, node, manager, operator and csi",
                        name);
 }
 

@@ -17,6 +17,7 @@ const struct command *const commands[] = {
 #endif
 #ifdef DLC_OPERATOR
     &cmd_operator,
+    &cmd_csi,
 #endif
     &cmd_tenant,   &cmd_dataset, &cmd_job,   &cmd_events, &cmd_rebuild,
     &cmd_config,   &cmd_version, NULL,

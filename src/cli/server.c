@@ -48,7 +48,7 @@ static int default_log(struct server *s, struct dlc_err *err)
 
     if (c->log_file[0] != '\0')
         return 0;
-    if ((s->cmd->roles & ROLE_OPERATOR) != 0)
+    if ((s->cmd->roles & (ROLE_OPERATOR | ROLE_CSI)) != 0)
         return dlc_err_set(err, DLC_EINVAL, "--background needs --log-file FILE");
     mem_free(&c->log_file);
     c->log_file =
