@@ -90,6 +90,8 @@ static bool is_endpoint(const char *s)
 
 static bool is_uid_list(const char *s)
 {
+    if (strcmp(s, CONFIG_ALL_USERS) == 0)
+        return true;
     while (*s != '\0') {
         size_t n = strcspn(s, ",");
         char *one = mem_strn(s, n), *digits = str_trim(one);
@@ -139,7 +141,7 @@ static const struct rule {
     {"log-format", "text or json", is_log_format, 0, 0},
     {"sandbox", "auto, require or off", is_sandbox, 0, 0},
     {"endpoint", "a URL that begins with http:// or https://", is_endpoint, 0, 0},
-    {"allow-uid", "user numbers separated by commas, such as 1000,1001", is_uid_list, 0, 0},
+    {"allow-uid", "user numbers separated by commas, such as 1000,1001, or all", is_uid_list, 0, 0},
     {"allow-path", "absolute paths separated by commas, such as /data,/srv/team", is_path_list, 0,
      0},
     {"tenant-networks",
@@ -565,6 +567,11 @@ void config_release(struct config *c)
     }
     mem_free(&c->file);
     *c = (struct config)CONFIG_INIT;
+}
+
+bool config_allows_all(const struct config *c)
+{
+    return strcmp(c->allow_uid, CONFIG_ALL_USERS) == 0;
 }
 
 bool config_trusts(const struct config *c, uid_t uid)

@@ -120,8 +120,11 @@ void config_role_names(unsigned roles, struct buf *out);
 
 void config_release(struct config *c);
 
-/* May we talk to a process of this user: our own, root, or one in allow-uid? */
+/* May we talk to a process of this user: our own, root, or one in allow-uid? `all` names nobody here:
+ * it lets users in to a node, and says nothing of whose socket a program trusts. */
 bool config_trusts(const struct config *c, uid_t uid);
+#define CONFIG_ALL_USERS "all"
+bool config_allows_all(const struct config *c);
 
 /* docs/configuration.md, from the table. */
 void config_reference(struct buf *out);

@@ -305,6 +305,12 @@ static bool turn_away(struct node *n, int listener)
     return away;
 }
 
+/* Programs of a node show tokens; those of a stand-alone daemon do not. */
+static bool lets_all_in(const struct node *n)
+{
+    return n->membership != NULL && !n->membership->inside && config_allows_all(n->config);
+}
+
 static void refuse_stranger(struct node *n, int *fd, const struct ucred *cred)
 {
     static struct log_limit limit; /* L */
@@ -340,7 +346,7 @@ static void on_listener(struct watch *w, uint32_t events)
         return;
     }
     if (os_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 ||
-        !config_trusts(n->config, cred.uid)) {
+        !(config_trusts(n->config, cred.uid) || lets_all_in(n))) {
         refuse_stranger(n, &fd, &cred);
         return;
     }
@@ -534,6 +540,10 @@ int server_open(struct node *n, const struct client_ops *ops, struct dlc_err *er
     bool shared = n->config->allow_uid[0] != '\0' || node;
     int rc;
 
+    if (!node && config_allows_all(n->config))
+        return dlc_err_set(err, DLC_EINVAL,
+                           "--allow-uid all is for nodes of a cluster, where each user shows a "
+                           "token: name the users here");
     if (strlen(path) >= sizeof(addr.sun_path))
         return dlc_err_set(err, DLC_EINVAL,
                            "socket path %s is longer than %zu bytes: choose a shorter --socket",

@@ -170,6 +170,7 @@ static void test_bad_values(void **state)
         {"path-style", "virtual", "auto, true or false"},
         {"log-level", "loud", "error, warn, info or debug"},
         {"endpoint", "localhost:9000", "begins with http:// or https://"},
+        {"allow-uid", "all,1000", "user numbers separated by commas"},
         {"allow-uid", "root", "user numbers separated by commas"},
         {"allow-uid", "1000,,1001", "user numbers separated by commas"},
         {"memory", NULL, "--memory needs a value"},
