@@ -227,6 +227,7 @@ class Cluster:
                    "--service-account-key-file=" + certs("accounts.pub"),
                    "--service-account-signing-key-file=" + certs("accounts.key"),
                    "--service-cluster-ip-range=10.96.0.0/16", "--authorization-mode=RBAC", "--profiling=false",
+                   "--allow-privileged=true",  # as on real clusters, for CSI drivers
                    "--etcd-compaction-interval=0", "--cert-dir=" + self.dir,
                    *([] if "kube-controller-manager" in self.more else ["--disable-admission-plugins=" + LONELY]),
                    *self.flags, *flags)

@@ -34,7 +34,7 @@
 #define FINALIZER           "dlcache.io/operator"
 #define TENANT_SECRET       "dlcache-tenant" /* key "token" */
 #define SOCKET_DIR          "/run/dlcache"
-#define SOCKET_PATH         SOCKET_DIR "/socket"
+#define SOCKET_PATH         SOCKET_DIR "/node/socket" /* operator/csi/volume.h */
 #define NODE_UID            "43117" /* of nodes: runAsUser in deploy/base/node.yaml */
 #define TOKEN_DIR           "/var/run/secrets/dlcache.io"
 #define CONFIG_DIR          "/etc/dlcache.io"

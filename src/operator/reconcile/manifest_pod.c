@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "operator/csi/csi_driver.h"
 
 #define GPU         "nvidia.com/gpu"
 #define PREFERRED   10 /* nodes: weights 100, 90, ..., 10 */
@@ -154,7 +155,9 @@ static json_t *container(const struct build_input *in, int rank)
         json_object_set(c, "resources", r);
     json_decref(r);
     json_object_set_new(c, "volumeMounts", mounts(j));
-    json_object_set_new(c, "securityContext", json_pack("{s:b}", "allowPrivilegeEscalation", 0));
+    json_object_set_new(c, "securityContext",
+                        json_pack("{s:b, s:{s:[s]}}", "allowPrivilegeEscalation", 0, "capabilities",
+                                  "drop", "ALL"));
     return c;
 }
 
@@ -164,8 +167,8 @@ static json_t *volumes(const struct build_input *in)
     char name[SPEC_NAME_LEN];
 
     spec_service(json_text_at(in->object, "metadata.name"), input_job(in)->name, name);
-    json_array_append_new(v, json_pack("{s:s, s:{s:s, s:s}}", "name", "dlcache-socket", "hostPath",
-                                       "path", SOCKET_DIR, "type", "Directory"));
+    json_array_append_new(v, json_pack("{s:s, s:{s:s, s:b}}", "name", "dlcache-socket", "csi",
+                                       "driver", CSI_DRIVER_NAME, "readOnly", 1));
     json_array_append_new(v, json_pack("{s:s, s:{s:i, s:[{s:{s:s, s:[{s:s, s:s}]}}]}}", "name",
                                        "dlcache-token", "projected", "defaultMode", READ_BY_ALL,
                                        "sources", "secret", "name", TENANT_SECRET, "items", "key",

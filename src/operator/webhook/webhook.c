@@ -16,6 +16,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "operator/csi/csi_driver.h"
 #include "operator/reconcile/manifest.h"
 #include "operator/webhook/webhook_i.h"
 
@@ -133,7 +134,7 @@ static void need_volumes(struct patching *p, const json_t *spec, struct volumes 
     bool made = json_is_array(have);
 
     need_volume(p, have, &made, VOLUME_SOCKET,
-                json_pack("{s:{s:s, s:s}}", "hostPath", "path", SOCKET_DIR, "type", "Directory"),
+                json_pack("{s:{s:s, s:b}}", "csi", "driver", CSI_DRIVER_NAME, "readOnly", 1),
                 out->socket);
     need_volume(p, have, &made, VOLUME_TOKEN,
                 json_pack("{s:{s:i, s:[{s:{s:s, s:b, s:[{s:s, s:s}]}}]}}", "projected",

@@ -123,7 +123,7 @@ static void test_environment(void **state)
     p = build_pod(&m.in, 1);
     assert_string_equal(env(p, "DLCACHE_JOB"), "j-1");
     assert_string_equal(env(p, "DLCACHE_DATASET"), "dlcache://team.birds");
-    assert_string_equal(env(p, "DLCACHE_SOCKET"), "/run/dlcache/socket");
+    assert_string_equal(env(p, "DLCACHE_SOCKET"), "/run/dlcache/node/socket");
     assert_string_equal(env(p, "DLCACHE_ALLOW_UID"), "43117");
     assert_string_equal(env(p, "DLCACHE_TOKEN_FILE"), "/var/run/secrets/dlcache.io/token");
     assert_string_equal(env(p, "RANK"), "1");
@@ -152,13 +152,14 @@ static void test_privileges(void **state)
     setup(&m, object_text);
     p = build_pod(&m.in, 0);
     assert_string_equal(at(p, "spec automountServiceAccountToken"), "false");
-    assert_string_equal(at(p, "spec containers 0 securityContext"),
-                        "{\"allowPrivilegeEscalation\":false}");
+    assert_string_equal(
+        at(p, "spec containers 0 securityContext"),
+        "{\"allowPrivilegeEscalation\":false,\"capabilities\":{\"drop\":[\"ALL\"]}}");
     assert_string_equal(at(p, "spec securityContext"),
                         "{\"runAsUser\":1000,\"seccompProfile\":{\"type\":\"RuntimeDefault\"}}");
     assert_string_equal(at(p, "spec volumes 0"), "{\"name\":\"scratch\",\"emptyDir\":{}}");
-    assert_string_equal(at(p, "spec volumes 1 hostPath"),
-                        "{\"path\":\"/run/dlcache\",\"type\":\"Directory\"}");
+    assert_string_equal(at(p, "spec volumes 1 csi"),
+                        "{\"driver\":\"csi.dlcache.io\",\"readOnly\":true}");
     assert_string_equal(at(p, "spec volumes 2 projected sources"),
                         "[{\"secret\":{\"name\":\"dlcache-tenant\",\"items\":[{\"key\":\"token\","
                         "\"path\":\"token\"}]}}]");

@@ -161,7 +161,7 @@ static void expect_container(const json_t *c, const char *socket, const char *to
     assert_non_null(m);
     assert_string_equal(json_string_value(json_object_get(m, "name")), token);
     assert_true(json_is_true(json_object_get(m, "readOnly")));
-    expect_env(c, "DLCACHE_SOCKET", "/run/dlcache/socket");
+    expect_env(c, "DLCACHE_SOCKET", "/run/dlcache/node/socket");
     expect_env(c, "DLCACHE_ALLOW_UID", "43117");
     expect_env(c, "DLCACHE_DATASET", "dlcache://team.birds");
     expect_env(c, "DLCACHE_TOKEN_FILE", "/var/run/secrets/dlcache.io/token");
@@ -177,7 +177,7 @@ static void test_a_plain_pod(void **state)
     assert_int_equal(c.warnings, 0);
     assert_string_equal(json_string_value(json_object_get(c.response, "uid")), "u-1");
     v = named(json_object_get(spec, "volumes"), "name", "dlcache-socket");
-    assert_string_equal(json_string_value(within(v, "hostPath", "path", NULL)), "/run/dlcache");
+    assert_string_equal(json_string_value(within(v, "csi", "driver", NULL)), "csi.dlcache.io");
     v = named(json_object_get(spec, "volumes"), "name", "dlcache-token");
     v = json_array_get(within(v, "projected", "sources", NULL), 0);
     assert_string_equal(json_string_value(within(v, "secret", "name", NULL)), "dlcache-tenant");
@@ -308,7 +308,7 @@ static void test_what_the_user_set_stays(void **state)
 
     (void)state;
     expect_env(a, "DLCACHE_DATASET", "dlcache://mine");
-    expect_env(a, "DLCACHE_SOCKET", "/run/dlcache/socket");
+    expect_env(a, "DLCACHE_SOCKET", "/run/dlcache/node/socket");
     assert_int_equal(json_array_size(json_object_get(a, "env")), 4);
     assert_int_equal(json_array_size(json_object_get(a, "volumeMounts")), 2);
     assert_int_equal(c.warnings, 1);
