@@ -295,7 +295,8 @@ static void on_granted(struct node *n, const struct grant *g, const struct dlc_e
         c->begun = false; /* again when the manager is heard */
     else if (g == NULL || n->stopping)
         command_end(c, NULL, g == NULL ? err->text : "the node is ending");
-    else if (strcmp(g->tenant, text(c, "tenant")) != 0)
+    else if (strcmp(g->tenant, text(c, "tenant")) != 0 ||
+             strcmp(g->dataset, text(c, "dataset")) != 0)
         command_end(c, NULL, "a dataset of another tenant has that name by now");
     else
         dataset_need(n,

@@ -249,6 +249,8 @@ char *dataset_name(const struct open_request *w)
 
 void dataset_take_grant(struct dataset *ds, const struct grant *g)
 {
+    if (strcmp(g->dataset, ds->cid) != 0 || strcmp(g->tenant, ds->tenant) != 0)
+        return; /* ours was deleted, and its id means another one now */
     dataset_ticket_take(&ds->ticket, g);
     if (dataset_credentials_take(&ds->credentials, g) && ds->bucket != NULL)
         log_info("%s: the credentials of %s have changed", ds->url.shown, ds->tenant);

@@ -5,6 +5,7 @@
 
 #include "unit.h"
 
+#include "base/dataset_name.h"
 #include "base/mem.h"
 #include "catalog/catalog.h"
 #include "daemon/dataset.h"
@@ -67,6 +68,7 @@ static inline void parts_free(struct dataset *ds)
     mem_free(&ds->asked.name);
     mem_free(&ds->cid);
     mem_free(&ds->tenant);
+    mem_free(&ds->name);
     mem_free(&ds->shared_as);
     mem_free(&ds->catalog_path);
     dataset_ticket_release(&ds->ticket);
@@ -94,6 +96,7 @@ static inline void parts_belongs(struct dataset *ds, const char *cid, const char
     ds->cid = mem_str(cid);
     dataset_table_add(ds);
     ds->tenant = mem_str(tenant);
+    ds->name = mem_str(dataset_short_name(cid, tenant));
     ds->shared_as = mem_fmt("%s/%s", tenant, cid);
     ds->ticket.text = mem_str("dlt1.of-the-test");
 }

@@ -72,12 +72,46 @@ static void who_lacks_credentials(void **state)
     parts_free(ds);
 }
 
+/* The node asks again by id. Where the dataset was deleted since, the answer may be about another
+ * one, whose keys and ticket are not for this one. */
+static void only_its_own_grant_counts(void **state)
+{
+    struct grant g = {.dataset = TEXT("train"),
+                      .tenant = TEXT("bob"),
+                      .access_key = TEXT("a"),
+                      .secret_key = TEXT("s"),
+                      .ticket = TEXT("dlt1.of-bob"),
+                      .ticket_renew = {1000}};
+    struct node n;
+    struct dataset *ds;
+
+    (void)state;
+    parts_node(&n);
+    ds = parts_dataset(&n, "x", NULL);
+    parts_belongs(ds, "train", "ann");
+    dataset_credentials_init(&ds->credentials, &g);
+    dataset_take_grant(ds, &g);
+    assert_int_equal(ds->credentials.version, 0);
+    g.tenant = TEXT("ann");
+    g.dataset = TEXT("ann.train");
+    dataset_take_grant(ds, &g);
+    assert_int_equal(ds->credentials.version, 0);
+    assert_string_equal(ds->ticket.text, "dlt1.of-the-test");
+    g.dataset = TEXT("train");
+    dataset_take_grant(ds, &g);
+    assert_int_equal(ds->credentials.version, 1);
+    assert_string_equal(ds->ticket.text, "dlt1.of-bob");
+    dataset_credentials_release(&ds->credentials);
+    parts_free(ds);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_version_for_each_change),
         cmocka_unit_test(without_keys_it_stays_without),
         cmocka_unit_test(who_lacks_credentials),
+        cmocka_unit_test(only_its_own_grant_counts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

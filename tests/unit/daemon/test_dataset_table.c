@@ -94,6 +94,24 @@ static void a_name_is_found_with_its_tenant(void **state)
     assert_null(dataset_of_cluster(&n, "train", "ann", catalog_snapshot(bob->catalog)));
 }
 
+/* dlcache://NAME is what its tenant says: the name, with or without the tenant, or the id. */
+static void a_url_with_a_name(void **state)
+{
+    struct dataset *ann = parts_dataset(&n, "x", parts_catalog("a", 3));
+
+    (void)state;
+    parts_belongs(ann, "ann.train", "ann");
+    assert_true(dataset_is_at(ann, "dlcache://train"));
+    assert_true(dataset_is_at(ann, "dlcache://ann.train"));
+    assert_false(dataset_is_at(ann, "dlcache://bob.train"));
+    assert_false(dataset_is_at(ann, "dlcache://trai"));
+    mem_free(&ann->name);
+    ann->name = mem_str("renamed"); /* an id that does not tell the name */
+    assert_true(dataset_is_at(ann, "dlcache://renamed"));
+    assert_true(dataset_is_at(ann, "dlcache://ann.renamed"));
+    assert_false(dataset_is_at(ann, "dlcache://train"));
+}
+
 /* One that was listed anew since is found by those who name its snapshot, and by nobody else. */
 static void a_stale_one_is_found_by_its_snapshot(void **state)
 {
@@ -150,6 +168,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_refresh_joins_the_listing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lookup_looks_at_its_name_only, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_name_is_found_with_its_tenant, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_url_with_a_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stale_one_is_found_by_its_snapshot, set_up, tear_down),
         cmocka_unit_test_setup_teardown(twins_have_one_catalog, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_job_reads_one_snapshot, set_up, tear_down),
