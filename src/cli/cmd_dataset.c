@@ -206,7 +206,10 @@ static const struct command sub_create = {
         "nothing is\n"
         "fetched before somebody reads, or `dlcache warm NAME`. --endpoint (or AWS_ENDPOINT_URL) "
         "goes with\n"
-        "it; keys do not: those are the tenant's (`dlcache tenant credentials`).",
+        "it; keys do not: those are the tenant's (`dlcache tenant credentials`).\n"
+        "\n"
+        "Names are the tenant's: two may have the same. Admins see TENANT.NAME, and may say NAME\n"
+        "where one dataset has it.",
     .examples = "  $ dlcache dataset create imagenet s3://my-bucket/imagenet/\n"
                 "  $ dlcache dataset create scans gs://lab/scans/ --tenant vision --node-count 4\n",
     .min = 2,
