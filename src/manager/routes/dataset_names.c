@@ -116,7 +116,8 @@ bool names_read(struct api *api, const struct http_request *r, const char *name,
     return rc == 0;
 }
 
-char *names_of(struct api *api, const char *tenant, const char *id)
+/* What the tenant calls its dataset of that id. Gives. */
+static char *name_of_id(struct api *api, const char *tenant, const char *id)
 {
     struct store_doc d = STORE_DOC_INIT;
     char *name = NULL;
@@ -127,11 +128,6 @@ char *names_of(struct api *api, const char *tenant, const char *id)
     return name != NULL ? name : mem_str(dataset_short_name(id, tenant));
 }
 
-char *names_for(struct api *api, const struct caller *who, const char *id)
-{
-    return who->role == ROLE_TENANT ? names_of(api, who->tenant, id) : mem_str(id);
-}
-
 void names_show(struct api *api, const struct caller *who, json_t *o, const char *field)
 {
     const char *id = json_string_value(json_object_get(o, field));
@@ -139,7 +135,7 @@ void names_show(struct api *api, const struct caller *who, json_t *o, const char
 
     if (id == NULL || who->role != ROLE_TENANT)
         return;
-    name = names_of(api, who->tenant, id);
+    name = name_of_id(api, who->tenant, id);
     json_object_set_new(o, field, json_string(name));
     mem_free(&name);
 }

@@ -36,10 +36,6 @@ int names_find_any(struct api *api, const char *name, struct store_doc *out, str
 /* The dataset that the caller means. False: the reply says why not, 404 or 409. Gives *out. */
 bool names_read(struct api *api, const struct http_request *r, const char *name,
                 struct store_doc *out, struct http_reply *reply);
-/* What the tenant calls its dataset of that id. Gives. */
-char *names_of(struct api *api, const char *tenant, const char *id);
-/* What the caller calls it. Gives. */
-char *names_for(struct api *api, const struct caller *who, const char *id);
 /* o[field] is an id: for a tenant it becomes the name. */
 void names_show(struct api *api, const struct caller *who, json_t *o, const char *field);
 
