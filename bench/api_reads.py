@@ -54,7 +54,7 @@ class Client:
 
 
 def rows(first):
-    return [["large", f"train/n{i % 1000:08}/{i:09}.JPEG", f"{i:032x}", 20000 + i % 1000, 0.5, 1, "ACTIVE", 0]
+    return [["ann.large", f"train/n{i % 1000:08}/{i:09}.JPEG", f"{i:032x}", 20000 + i % 1000, 0.5, 1, "ACTIVE", 0]
             for i in range(first, first + ROWS)]
 
 
@@ -135,7 +135,7 @@ def reads_of(m, job):
 
 
 def rows_of(m):
-    return sum(n["chunks"] for n in m.ok("GET", "/v1/datasets/large").json["cached"]["nodes"])
+    return sum(n["chunks"] for n in m.ok("GET", "/v1/datasets/ann.large").json["cached"]["nodes"])
 
 
 def read_on(admin, tenant, job):
