@@ -31,8 +31,18 @@ struct owners {
 
 struct placed {
     char *id;
-    struct owners owners; /* n 0: all */
+    struct owners owners;   /* n 0: all */
+    struct owners draining; /* these and those that drain; n 0: all of them */
     struct cluster_use use;
+};
+
+/* Who owned what before owners changed last. n_members 0: not known. */
+struct old_owners {
+    struct member *members;
+    size_t n_members;
+    struct owners all;
+    struct placed *placed;
+    size_t n_placed;
 };
 
 struct keepless { /* a job that keeps nothing */
@@ -52,8 +62,11 @@ struct cluster {
     struct member *members;
     size_t n_members;
     struct owners all;
-    struct placed *placed; /* sorted by id */
+    struct owners draining; /* all, and those that drain */
+    struct owners leaving;  /* those that drain alone */
+    struct placed *placed;  /* sorted by id */
     size_t n_placed;
+    struct old_owners old;
     struct keepless *jobs;
     size_t n_jobs;
     struct known *known;
@@ -77,29 +90,53 @@ static void owners_release(struct owners *o)
     o->n = 0;
 }
 
+static void members_release(struct member **members, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        mem_free(&(*members)[i].name);
+        mem_free(&(*members)[i].address);
+    }
+    mem_free(members);
+}
+
+static void placed_release(struct placed **placed, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        mem_free(&(*placed)[i].id);
+        owners_release(&(*placed)[i].owners);
+        owners_release(&(*placed)[i].draining);
+    }
+    mem_free(placed);
+}
+
+static void old_release(struct old_owners *o)
+{
+    members_release(&o->members, o->n_members);
+    placed_release(&o->placed, o->n_placed);
+    owners_release(&o->all);
+    *o = (struct old_owners){0};
+}
+
 static void view_release(struct cluster *c)
 {
-    for (size_t i = 0; i < c->n_members; i++) {
-        mem_free(&c->members[i].name);
-        mem_free(&c->members[i].address);
-    }
-    for (size_t i = 0; i < c->n_placed; i++) {
-        mem_free(&c->placed[i].id);
-        owners_release(&c->placed[i].owners);
-    }
+    members_release(&c->members, c->n_members);
+    placed_release(&c->placed, c->n_placed);
     for (size_t i = 0; i < c->n_jobs; i++) {
         mem_free(&c->jobs[i].id);
         mem_free(&c->jobs[i].dataset);
     }
-    mem_free(&c->members);
-    mem_free(&c->placed);
     mem_free(&c->jobs);
     owners_release(&c->all);
+    owners_release(&c->draining);
+    owners_release(&c->leaving);
     c->n_members = c->n_placed = c->n_jobs = 0;
 }
 
-/* Of these names (NULL: of all) those that own. */
-static void owners_fill(struct owners *o, const struct cluster *c, const json_t *names)
+enum { OWN = 1, DRAIN = 2 };
+
+/* Of these names (NULL: of all) those that own, drain, or both. */
+static void owners_fill(struct owners *o, const struct cluster *c, const json_t *names,
+                        unsigned which)
 {
     size_t i;
 
@@ -114,7 +151,7 @@ static void owners_fill(struct owners *o, const struct cluster *c, const json_t 
         json_array_foreach(names, k, name) named =
             named ||
             strcmp(json_string_value(name) != NULL ? json_string_value(name) : "", m->name) == 0;
-        if (!named || !m->live || m->weight <= 0)
+        if (!named || !m->answers || !(which & (m->live ? OWN : DRAIN)) || m->weight <= 0)
             continue;
         o->member[o->n] = (unsigned)i;
         o->nodes[o->n++] = (struct owner_node){owner_id(m->name), m->weight};
@@ -175,8 +212,10 @@ static void take_datasets(struct cluster *c, const json_t *datasets)
         p->id = mem_str(id);
         p->use.readers = readers > 0 ? (uint64_t)readers : 0;
         p->use.runs = json_is_integer(runs) ? json_integer_value(runs) : -1;
-        if (json_array_size(nodes) > 0)
-            owners_fill(&p->owners, c, nodes);
+        if (json_array_size(nodes) > 0) {
+            owners_fill(&p->owners, c, nodes, OWN);
+            owners_fill(&p->draining, c, nodes, OWN | DRAIN);
+        }
     }
     qsort(c->placed, c->n_placed, sizeof(c->placed[0]), by_id);
 }
@@ -221,6 +260,17 @@ static uint64_t owners_hash(const struct cluster *c)
     return h;
 }
 
+/* The owners of this view are going to be the old ones. */
+static void keep_old(struct old_owners *old, struct cluster *c)
+{
+    old_release(old);
+    *old = (struct old_owners){c->members, c->n_members, c->all, c->placed, c->n_placed};
+    c->members = NULL;
+    c->placed = NULL;
+    c->all = (struct owners){0};
+    c->n_members = c->n_placed = 0;
+}
+
 int cluster_take_view(struct cluster *c, const json_t *view, struct dlc_err *err)
 {
     json_int_t version = json_integer_value(json_object_get(view, "version"));
@@ -236,19 +286,24 @@ int cluster_take_view(struct cluster *c, const json_t *view, struct dlc_err *err
     new.placed = NULL;
     new.jobs = NULL;
     new.n_members = new.n_placed = new.n_jobs = 0;
-    new.all = (struct owners){0};
+    new.all = new.draining = new.leaving = (struct owners){0};
     rc = take_members(&new, json_object_get(view, "nodes"), err);
     if (rc < 0) {
         view_release(&new);
         return rc;
     }
-    owners_fill(&new.all, &new, NULL);
+    owners_fill(&new.all, &new, NULL, OWN);
+    owners_fill(&new.draining, &new, NULL, OWN | DRAIN);
+    owners_fill(&new.leaving, &new, NULL, DRAIN);
     take_datasets(&new, json_object_get(view, "datasets"));
     take_jobs(&new, json_object_get(view, "jobs"));
+    if (owners_hash(&new) != before) {
+        keep_old(&new.old, c);
+        new.owners_version++;
+    }
     view_release(c);
     *c = new;
     c->version = (uint64_t)version;
-    c->owners_version += owners_hash(c) != before;
     return 0;
 }
 
@@ -272,12 +327,16 @@ unsigned cluster_live(const struct cluster *c)
     return (unsigned)c->all.n;
 }
 
-static const struct placed *placed_of(const struct cluster *c, const char *dataset)
+static const struct placed *placed_in(const struct placed *placed, size_t n, const char *dataset)
 {
     const struct placed key = {.id = (char *)(uintptr_t)dataset};
 
-    return c->n_placed == 0 ? NULL
-                            : bsearch(&key, c->placed, c->n_placed, sizeof(c->placed[0]), by_id);
+    return n == 0 ? NULL : bsearch(&key, placed, n, sizeof(placed[0]), by_id);
+}
+
+static const struct placed *placed_of(const struct cluster *c, const char *dataset)
+{
+    return placed_in(c->placed, c->n_placed, dataset);
 }
 
 static const struct owners *owners_of(const struct cluster *c, const char *dataset)
@@ -287,14 +346,20 @@ static const struct owners *owners_of(const struct cluster *c, const char *datas
     return p != NULL && p->owners.n > 0 ? &p->owners : &c->all;
 }
 
+static uint64_t chunk_of(const char *dataset, const char *key)
+{
+    uint64_t parts[2] = {hash64_str(dataset), hash64_str(key)};
+
+    return hash64(parts, sizeof(parts));
+}
+
 bool cluster_owns(const struct cluster *c, const char *dataset, const char *key,
                   bool (*skip)(const struct cluster_peer *peer, void *arg), void *arg,
                   struct cluster_peer *peer)
 {
     const struct owners *o = owners_of(c, dataset);
-    uint64_t parts[2] = {hash64_str(dataset), hash64_str(key)};
     int rank[RANK_MAX];
-    size_t n = owner_rank(o->nodes, o->n, hash64(parts, sizeof(parts)), rank, RANK_MAX);
+    size_t n = owner_rank(o->nodes, o->n, chunk_of(dataset, key), rank, RANK_MAX);
 
     for (size_t i = 0; i < n; i++) {
         const struct member *m = &c->members[o->member[rank[i]]];
@@ -306,6 +371,79 @@ bool cluster_owns(const struct cluster *c, const char *dataset, const char *key,
             return false;
     }
     return true;
+}
+
+/* ---- before owners changed ---- */
+
+/* The node that would own it if none drained. NULL: there is none. */
+static const struct member *draining_owner(const struct cluster *c, const char *dataset,
+                                           uint64_t chunk)
+{
+    const struct placed *p = placed_of(c, dataset);
+    const struct owners *o = p != NULL && p->draining.n > 0 ? &p->draining : &c->draining;
+    int i = owner_of(o->nodes, o->n, chunk);
+
+    return i < 0 ? NULL : &c->members[o->member[i]];
+}
+
+/* The node that owned it in the view before. NULL: there was none. */
+static const char *old_owner(const struct cluster *c, const char *dataset, uint64_t chunk)
+{
+    const struct placed *p = placed_in(c->old.placed, c->old.n_placed, dataset);
+    const struct owners *o = p != NULL && p->owners.n > 0 ? &p->owners : &c->old.all;
+    int i = owner_of(o->nodes, o->n, chunk);
+
+    return i < 0 ? NULL : c->old.members[o->member[i]].name;
+}
+
+bool cluster_peer_named(const struct cluster *c, const char *name, struct cluster_peer *out)
+{
+    for (size_t i = 0; i < c->n_members; i++) {
+        const struct member *m = &c->members[i];
+
+        if (strcmp(m->name, name) != 0)
+            continue;
+        *out = (struct cluster_peer){m->name, m->address};
+        return m->answers && m->address[0] != '\0' && strcmp(name, c->name) != 0;
+    }
+    return false;
+}
+
+bool cluster_previous_owner(const struct cluster *c, const char *dataset, const char *key,
+                            struct cluster_peer *out)
+{
+    const char *name = old_owner(c, dataset, chunk_of(dataset, key));
+
+    return name != NULL && cluster_peer_named(c, name, out);
+}
+
+bool cluster_draining_peer(const struct cluster *c, const char *dataset, const char *key,
+                           struct cluster_peer *out)
+{
+    int i = owner_of(c->leaving.nodes, c->leaving.n, chunk_of(dataset, key));
+
+    return i >= 0 && cluster_peer_named(c, c->members[c->leaving.member[i]].name, out);
+}
+
+bool cluster_gave_away(const struct cluster *c, const char *dataset, const char *key)
+{
+    uint64_t chunk = chunk_of(dataset, key);
+    const struct member *m = draining_owner(c, dataset, chunk);
+    const char *old = old_owner(c, dataset, chunk);
+    struct cluster_peer peer;
+
+    if (cluster_owns(c, dataset, key, NULL, NULL, &peer))
+        return false;
+    return (m != NULL && !m->live && strcmp(m->name, c->name) == 0) ||
+           (old != NULL && strcmp(old, c->name) == 0);
+}
+
+bool cluster_is_draining(const struct cluster *c)
+{
+    for (size_t i = 0; i < c->n_members; i++)
+        if (strcmp(c->members[i].name, c->name) == 0)
+            return c->members[i].answers && !c->members[i].live;
+    return false;
 }
 
 bool cluster_peer_at(const struct cluster *c, size_t i, struct cluster_peer *out)
@@ -515,6 +653,7 @@ void cluster_free(struct cluster **cp)
     if (c == NULL)
         return;
     view_release(c);
+    old_release(&c->old);
     for (size_t i = 0; i < c->n_known; i++)
         grant_release(&c->known[i].grant);
     mem_free(&c->known);

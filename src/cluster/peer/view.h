@@ -50,6 +50,20 @@ bool cluster_owns(const struct cluster *c, const char *dataset, const char *key,
                   bool (*skip)(const struct cluster_peer *peer, void *arg), void *arg,
                   struct cluster_peer *peer);
 
+/* The peer that owned this object before owners changed last, and still answers: it may have a copy.
+ * False: none. */
+bool cluster_previous_owner(const struct cluster *c, const char *dataset, const char *key,
+                            struct cluster_peer *out);
+/* The same of the nodes that drain: the one that would own it if they were alone. */
+bool cluster_draining_peer(const struct cluster *c, const char *dataset, const char *key,
+                           struct cluster_peer *out);
+/* Did this node own the object until owners changed last, or until it began to drain? Another one
+ * owns it now. */
+bool cluster_gave_away(const struct cluster *c, const char *dataset, const char *key);
+bool cluster_is_draining(const struct cluster *c); /* this node */
+/* Another node that answers. */
+bool cluster_peer_named(const struct cluster *c, const char *name, struct cluster_peer *out);
+
 /* The approximate share of the dataset that this node owns. */
 double cluster_share(const struct cluster *c, const char *dataset);
 

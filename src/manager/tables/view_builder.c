@@ -14,12 +14,13 @@
 
 /* ---- nodes ---- */
 
-/* Chunks are spread by space. A node that says nothing of its space counts as a gigabyte. */
+/* Chunks are spread by space. A node that says nothing of its space counts as a gigabyte. One that
+ * drains owns nothing, by its state; by its weight others know what it owned. */
 double view_weight(enum node_state state, uint64_t capacity, uint64_t memory)
 {
     uint64_t space = capacity != 0 ? capacity : memory;
 
-    if (state != NODE_LIVE)
+    if (state != NODE_LIVE && state != NODE_DRAINING)
         return 0;
     return space == 0 ? 1.0 : (double)space / 1e9;
 }

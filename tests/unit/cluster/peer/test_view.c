@@ -105,6 +105,92 @@ static void who_is_not_live_owns_nothing(void **state)
     cluster_free(&c);
 }
 
+static bool gave_away(const struct cluster *c, unsigned i)
+{
+    char key[32];
+
+    snprintf(key, sizeof(key), "key-%u", i);
+    return cluster_gave_away(c, "d", key);
+}
+
+/* '-': nobody. */
+static char asked_for_a_copy(const struct cluster *c, unsigned i, bool draining)
+{
+    struct cluster_peer p = {0};
+    char key[32];
+
+    snprintf(key, sizeof(key), "key-%u", i);
+    return (draining ? cluster_draining_peer : cluster_previous_owner)(c, "d", key, &p) ? p.name[0]
+                                                                                        : '-';
+}
+
+#define DRAINS_B                                                                                   \
+    "{\"version\": 6, \"nodes\": [" NODE("a", "1", "live") ", " NODE(                              \
+        "b", "1", "draining") ", " NODE("c", "2", "live") "]}"
+
+/* What b owned it is to hand over, and its new owners ask it; also where nobody knows the view
+ * before. */
+static void a_node_drains(void **state)
+{
+    struct cluster *before = cluster_new("b"), *b = cluster_new("b"), *again = cluster_new("b");
+    struct cluster *c = cluster_new("c");
+    unsigned given = 0;
+
+    (void)state;
+    take(before, THREE, NULL);
+    take(b, THREE, NULL);
+    take(b, DRAINS_B, NULL);
+    take(again, DRAINS_B, NULL);
+    take(c, THREE, NULL);
+    take(c, DRAINS_B, NULL);
+    assert_true(cluster_is_draining(b) && !cluster_is_draining(c) && !cluster_is_draining(before));
+    for (unsigned i = 0; i < 1000; i++) {
+        char old = owner_seen_by(before, "b", "d", i, NULL);
+
+        given += gave_away(b, i);
+        assert_int_equal(gave_away(b, i), old == 'b');
+        assert_int_equal(gave_away(again, i), old == 'b');
+        assert_int_equal(asked_for_a_copy(c, i, true), 'b');
+        assert_int_equal(asked_for_a_copy(c, i, false), old == 'c' ? '-' : old);
+        assert_int_equal(asked_for_a_copy(again, i, true), '-'); /* not itself */
+    }
+    assert_in_range(given, 200, 300);
+    cluster_free(&before);
+    cluster_free(&b);
+    cluster_free(&again);
+    cluster_free(&c);
+}
+
+/* A node joins: it asks those that owned its share, and they know what they gave away. */
+static void a_node_joins(void **state)
+{
+    struct cluster *a = cluster_new("a"), *b = cluster_new("b");
+    char old[1000];
+
+    (void)state;
+    take(a, "{\"version\": 4, \"nodes\": [" NODE("a", "1", "live") ", " NODE("c", "2", "live") "]}",
+         NULL);
+    take(b,
+         "{\"version\": 4, \"nodes\": [" NODE("a", "1", "live") ", " NODE(
+             "b", "1", "joining") ", " NODE("c", "2", "live") "]}",
+         NULL);
+    for (unsigned i = 0; i < 1000; i++) {
+        old[i] = owner_seen_by(a, "a", "d", i, NULL);
+        assert_false(gave_away(a, i)); /* there is no view before */
+    }
+    take(a, THREE, NULL);
+    take(b, THREE, NULL);
+    for (unsigned i = 0; i < 1000; i++) {
+        bool moved = owner_seen_by(a, "a", "d", i, NULL) == 'b';
+
+        assert_int_equal(gave_away(a, i), moved && old[i] == 'a');
+        assert_true(!moved || asked_for_a_copy(b, i, false) == old[i]);
+        assert_int_equal(asked_for_a_copy(b, i, true), '-');
+    }
+    cluster_free(&a);
+    cluster_free(&b);
+}
+
 /* On some nodes only; while none of them is there, on all. */
 static void a_dataset_is_placed(void **state)
 {
@@ -288,6 +374,8 @@ int main(void)
         cmocka_unit_test(all_nodes_agree),
         cmocka_unit_test(a_peer_is_skipped),
         cmocka_unit_test(who_is_not_live_owns_nothing),
+        cmocka_unit_test(a_node_drains),
+        cmocka_unit_test(a_node_joins),
         cmocka_unit_test(a_dataset_is_placed),
         cmocka_unit_test(some_jobs_keep_nothing),
         cmocka_unit_test(views_do_not_go_back),
