@@ -33,6 +33,7 @@
 #include "base/str.h"
 #include "net/async_client.h"
 #include "cluster/peer/peer_health.h"
+#include "cluster/peer/peer_url.h"
 
 #define PEERS_TAG   DLC_TAG4('p', 'e', 'e', 'r')
 #define PEER_TAG    DLC_TAG4('p', 'e', 'e', '1')
@@ -43,6 +44,10 @@
 #define TOOK_FADE   4096
 #define IDLE_MAX    1024 /* connections kept */
 #define PROBE_MAX   4096 /* bytes of an answer to how it is */
+
+/* Requests that hand copies over have connections of their own: each of two nodes may wait for a
+ * sample of the other that needs one. */
+enum call_class { CLASS_READ, CLASS_HANDOVER, CLASSES };
 
 struct lane {
     struct peers *peers;
@@ -56,8 +61,8 @@ struct peer {
     uint32_t tag;
     char *name;
     struct lane *lane;
-    struct dlc_list waiting; /* of ask.link; L, and what follows */
-    unsigned in_flight;
+    struct dlc_list waiting[CLASSES]; /* of ask.link; L, and what follows */
+    unsigned in_flight[CLASSES];
     struct engine_request *probe; /* how it is; NULL: not asked */
     struct timer probe_end;
     uint64_t probe_address;
@@ -113,6 +118,11 @@ static struct peer *peer_of(void *priv)
     return x;
 }
 
+static enum call_class class_of(const struct peer_call *a)
+{
+    return a->read->cached || a->read->take_from != NULL ? CLASS_HANDOVER : CLASS_READ;
+}
+
 static struct peers *peers_of(const struct peer_call *a)
 {
     return a->peer->lane->peers;
@@ -127,7 +137,8 @@ static struct peer *peer_new(struct peers *p, const char *name, uint64_t hash)
     x->tag = PEER_TAG;
     x->name = mem_str(name);
     x->lane = &p->lanes[hash % p->n_lanes];
-    dlc_list_init(&x->waiting);
+    for (int i = 0; i < CLASSES; i++)
+        dlc_list_init(&x->waiting[i]);
     health_init(&x->health, p->least, p->most);
     hist_init(&x->took, TOOK_FADE);
     return x;
@@ -205,7 +216,7 @@ static void finish(struct peer_call *a)
     loop_timer_del(x->lane->thread.loop, &a->deadline);
     dlc_list_remove(&a->link);
     if (a->request != NULL)
-        x->in_flight--;
+        x->in_flight[class_of(a)]--;
     engine_put(&a->request);
     r->took = dlc_mono_sub(now, a->asked);
     dlc_mtx_lock(&p->mtx);
@@ -251,6 +262,11 @@ static void take_sample(struct peer_call *a, const struct engine_answer *answer)
 {
     struct peer_read *r = a->read;
 
+    if (r->take_from != NULL) { /* the peer has its copy: there is nothing to compare */
+        r->verified = true;
+        finish(a);
+        return;
+    }
     r->checksum = answer->checksum;
     if (answer->has_checksum && r->length <= PEERS_SUM_MAX) {
         r->verified = hash64(r->dst, r->length) == r->checksum;
@@ -331,14 +347,7 @@ static void fill(struct peer_call *a, struct engine_request *q)
     const struct peer_read *r = a->read;
     struct buf line = BUF_INIT;
 
-    buf_adds(&q->url, "/v1/peer/");
-    str_uri_encode(r->dataset, strlen(r->dataset), false, &q->url);
-    buf_addf(&q->url, "/%016llx/samples/%llu", (unsigned long long)r->snapshot,
-             (unsigned long long)r->sample);
-    if (r->tenant != NULL) {
-        buf_adds(&q->url, "?tenant=");
-        str_uri_encode(r->tenant, strlen(r->tenant), false, &q->url);
-    }
+    peer_url_add(r, &q->url);
     engine_header(q, "Dlcache-Processing: 1");
     if (r->token != NULL) {
         buf_addf(&line, "Authorization: Bearer %s", r->token);
@@ -366,7 +375,7 @@ static void send_now(struct peer_call *a)
         return;
     }
     fill(a, a->request);
-    x->in_flight++;
+    x->in_flight[class_of(a)]++;
     dlc_list_push_tail(&x->lane->flying, &a->link);
     a->sent = dlc_mono_now();
     dlc_mtx_lock(&p->mtx);
@@ -442,13 +451,12 @@ static enum health_verdict admit(struct peer *x)
     return v;
 }
 
-/* Send what waits, as far as connections allow; while the peer is skipped, turn it away. */
-static void pump(struct peer *x)
+static void pump_class(struct peer *x, enum call_class k)
 {
-    const struct peers *p = x->lane->peers;
+    unsigned most = x->lane->peers->connections;
     struct dlc_list *n;
 
-    while (x->in_flight < p->connections && (n = dlc_list_pop_head(&x->waiting)) != NULL) {
+    while (x->in_flight[k] < most && (n = dlc_list_pop_head(&x->waiting[k])) != NULL) {
         struct peer_call *a = dlc_container(n, struct peer_call, link);
         enum health_verdict v = admit(x);
 
@@ -459,6 +467,13 @@ static void pump(struct peer *x)
         else
             fail(a, DLC_EMISS, "not asked: it failed before");
     }
+}
+
+/* Send what waits, as far as connections allow; while the peer is skipped, turn it away. */
+static void pump(struct peer *x)
+{
+    pump_class(x, CLASS_READ);
+    pump_class(x, CLASS_HANDOVER);
 }
 
 static bool one_line(const char *s)
@@ -479,7 +494,7 @@ static void on_begin(struct task *t)
         fail(a, DLC_EINVAL, "its address or token has more than one line");
         return;
     }
-    dlc_list_push_tail(&x->waiting, &a->link);
+    dlc_list_push_tail(&x->waiting[class_of(a)], &a->link);
     pump(x);
 }
 
@@ -567,19 +582,18 @@ size_t peers_figures(struct peers *p, struct peer_figures *out, size_t max)
 }
 
 /* -------- life -------- */
-
-/* Gives one of the lane's peers for which questions wait, or NULL. */
-static struct peer *next_waiting(struct lane *l)
+/* One of the questions to the lane's peers that wait, or NULL. */
+static struct dlc_list *next_waiting(struct lane *l)
 {
-    struct peer *found = NULL;
+    struct dlc_list *found = NULL;
 
     dlc_mtx_lock(&l->peers->mtx);
     map_each(e, &l->peers->table)
     {
         struct peer *x = e->value;
 
-        if (x->lane == l && !dlc_list_empty(&x->waiting))
-            found = x;
+        for (int i = 0; x->lane == l && i < CLASSES && found == NULL; i++)
+            found = dlc_list_empty(&x->waiting[i]) ? NULL : x->waiting[i].next;
     }
     dlc_mtx_unlock(&l->peers->mtx);
     return found;
@@ -589,17 +603,17 @@ static struct peer *next_waiting(struct lane *l)
 static void on_close(struct task *t)
 {
     struct lane *l = dlc_container(t, struct lane, close);
-    struct peer *x;
+    struct dlc_list *n;
 
     while (!dlc_list_empty(&l->flying))
         fail(dlc_container(l->flying.next, struct peer_call, link), DLC_ECANCELED, "we are ending");
-    while ((x = next_waiting(l)) != NULL)
-        fail(dlc_container(x->waiting.next, struct peer_call, link), DLC_ECANCELED,
-             "we are ending");
+    while ((n = next_waiting(l)) != NULL)
+        fail(dlc_container(n, struct peer_call, link), DLC_ECANCELED, "we are ending");
     dlc_mtx_lock(&l->peers->mtx);
     map_each(e, &l->peers->table)
     {
-        x = e->value;
+        struct peer *x = e->value;
+
         if (x->lane == l && x->probe != NULL)
             probe_over(x);
     }

@@ -18,7 +18,10 @@
  *                 peers_identity() gave, and only if its certificate has the name of the peer.
  *                 Before the first identity nobody is asked (DLC_EMISS).
  *
- * GET ADDRESS/v1/peer/DATASET/SNAPSHOT/samples/SAMPLE (SNAPSHOT: 16 hexadecimal digits). A request
+ * GET ADDRESS/v1/peer/DATASET/SNAPSHOT/samples/SAMPLE (SNAPSHOT: 16 hexadecimal digits). With
+ * ?cached=1 the peer gives only a copy that it has; .../SAMPLE/take?from=NODE asks it, as the owner,
+ * to get the copy of that node, and is answered without a body when it has it
+ * (docs/design/0019-handover.md). A request
  * is given up when nothing was received for 4 x the 99th percentile of the times to a first sign,
  * within [least, most]. An owner that must wait for its bucket says so (102, net/async_server.h),
  * at once and then every half second: from then on silence of `most` ends the request. 404 is
@@ -59,8 +62,11 @@ struct peer_read {
     const char *dataset; /* id */
     const char *tenant;  /* its required owner; NULL: as the token says */
     uint64_t snapshot, sample;
+    bool cached;           /* only if the peer has a copy: else DLC_ENOTFOUND, at once */
+    const char *take_from; /* the peer is to copy it from the node of this name; NULL: give it */
+    bool take_on_disk;     /* to its disk, if it has one */
     void *dst;
-    uint64_t length; /* exact */
+    uint64_t length; /* exact; 0 with take_from */
     void (*done)(struct peer_read *r);
     void *priv;
 
