@@ -27,6 +27,7 @@
 #include "base/syscalls.h"
 #include "base/str.h"
 #include "cluster/access.h"
+#include "cluster/member.h"
 #include "catalog/catalog.h"
 #include "daemon/dataset.h"
 #include "daemon/dataset_open.h"
@@ -208,6 +209,7 @@ static void scan_answered(struct inventory_scan *scan)
 
     if (--scan->asked > 0)
         return;
+    n->member->inventory_read = true;
     for (unsigned i = 0; i < scan->n_unknown; i++)
         log_info("%s is left here and not known to the manager any more: it %s",
                  scan->unknown[i]->name, scan->any ? "goes" : "stays, as all the rest");
@@ -291,8 +293,10 @@ void inventory_open(struct node *n)
 {
     struct inventory_scan *scan;
 
-    if (n->disk == NULL)
+    if (n->disk == NULL) {
+        n->member->inventory_read = true;
         return;
+    }
     scan = mem_new(struct inventory_scan);
     scan->node = n;
     scan->asked = 1;

@@ -19,6 +19,7 @@
 struct agent;
 struct batch;
 struct certificate;
+struct handover;
 struct node;
 struct past_job;
 struct peer_server;
@@ -45,6 +46,7 @@ struct member {
     bool left;       /* it has left, or never joined */
     bool stop_again; /* the daemon is to end, but no thread could be started: the tick retries */
     bool inventory;  /* inventory_open() was called */
+    bool inventory_read; /* disk_inventory.c: datasets on disk are open, or being opened */
     pthread_t leaver;
     struct task left_task;
 
@@ -64,6 +66,7 @@ struct member {
     struct batch *batch;        /* report.c: rows in flight to the manager */
     struct past_job *past_jobs; /* report.c: reads of ended sessions, by job */
     size_t n_past_jobs, cap_past_jobs;
+    struct handover *handover;  /* handover.c; NULL: nothing was looked at yet */
     struct dataset_cost *costs; /* cost.c: on datasets that have been freed */
     size_t n_costs, cap_costs;
     struct usage_report *usage; /* usage.c */

@@ -14,6 +14,7 @@
 #include "cluster/commands.h"
 #include "cluster/cost.h"
 #include "cluster/disk_inventory.h"
+#include "cluster/handover.h"
 #include "cluster/member.h"
 #include "cluster/peer/peer_client.h"
 #include "cluster/peer_server.h"
@@ -216,6 +217,7 @@ static void membership_tick(struct node *n)
     if (n->member->stop_again)
         node_stop(n);
     report_tick(n);
+    handover_tick(n);
     revocation_tick(n);
     tickets_tick(n);
     job_weights_all_send(n);
@@ -234,6 +236,7 @@ static void membership_close(struct node *n)
     report_heard(n, false);
     commands_free(n);
     peers_free(&n->peers);
+    handover_close(n);
     shared_free(&n->shared);
     peer_server_free(&m->peer_server);
     agent_close(&m->agent);

@@ -67,6 +67,7 @@ static void request_free(struct peer_request *a)
     secret_free(&a->token);
     mem_free(&a->cid);
     mem_free(&a->tenant);
+    mem_free(&a->from);
     a->tag = 0;
     mem_free(&a);
 }
@@ -82,13 +83,15 @@ void peer_request_answer(struct peer_request *a, struct http_reply *reply)
 
 static void refuse(struct http_reply *reply, int rc, const char *text)
 {
-    count(peer_refused);
+    if (rc != DLC_EMISS) /* whoever asks if there is a copy is not refused by a no */
+        count(peer_refused);
     if (text == NULL || text[0] == '\0')
         text = dlc_strerror(rc);
     switch (rc) {
     case DLC_ECHANGED: http_problem(reply, 409, "Another snapshot", "%s", text); break;
     case DLC_EBUSY: http_problem(reply, 409, "Busy", "%s; read the bucket", text); break;
     case DLC_EDENIED: http_problem(reply, 403, "Not yours", "%s", text); break;
+    case DLC_EMISS:
     case DLC_ENOTFOUND: http_problem(reply, 404, "Not found", "%s", text); break;
     case DLC_EBYPASS:
     case DLC_ENOSPACE:
@@ -137,7 +140,22 @@ static void on_sent(void *arg)
     loop_post(a->peer_server->node->loop, &a->task);
 }
 
-static void hold(struct peer_request *a)
+static void count_served(const struct peer_request *a)
+{
+    struct dataset *ds = a->ds;
+
+    if (a->question == PEER_CACHED) {
+        count(handover_served);
+        count_add(handover_served_bytes, a->len);
+        return;
+    }
+    ds->peer.served++;
+    ds->peer.served_bytes += a->len;
+    count(peer_served);
+    count_add(peer_served_bytes, a->len);
+}
+
+void peer_request_send(struct peer_request *a)
 {
     struct dataset *ds = a->ds;
     struct peer_server *d = a->peer_server;
@@ -157,10 +175,7 @@ static void hold(struct peer_request *a)
     reply.data_len = a->len;
     d->held += a->len;
     memory_touch(dataset_memory(ds), ds->index, a->sample);
-    ds->peer.served++;
-    ds->peer.served_bytes += a->len;
-    count(peer_served);
-    count_add(peer_served_bytes, a->len);
+    count_served(a);
     http_reply_header(&reply, "Dlcache-From", "%s", a->resident ? "memory" : "bucket");
     http_reply_header(&reply, "Dlcache-Checksum", "%016llx", (unsigned long long)a->checksum);
     a->task.run = release_held;
@@ -177,7 +192,7 @@ static void on_fetched(struct waiter *w, int rc, const char *text)
     if (a->call == NULL) /* cancelled: nobody waits for it any more */
         peer_request_end(a);
     else if (rc == 0)
-        hold(a);
+        peer_request_send(a);
     else if (rc == DLC_ELARGE && catalog_get(a->ds->catalog, a->sample, &e, NULL) == 0)
         peer_request_open_large(a, &e);
     else
@@ -196,6 +211,10 @@ static void read_sample(struct peer_request *a, struct dataset *ds)
     }
     if (a->sample >= catalog_count(ds->catalog)) {
         peer_request_fail(a, DLC_ENOTFOUND, "there is no sample of that number");
+        return;
+    }
+    if (a->question == PEER_CACHED || a->question == PEER_TAKE) {
+        a->question == PEER_CACHED ? handover_give(a) : handover_take(a);
         return;
     }
     ds->ownership.served_at = ds->last_used = loop_now(ds->node->loop);
@@ -305,8 +324,10 @@ static void on_ask(struct task *t)
     a->dataset_waiter.ready = on_dataset;
     if (a->peer_server->cancelled || n->stopping) {
         peer_request_fail(a, DLC_ECANCELED, "the node is ending");
-    } else if (a->catalog) {
+    } else if (a->question == PEER_CATALOG) {
         peer_request_give_catalog(a, ds);
+    } else if (a->question == PEER_CACHED && ds == NULL) {
+        peer_request_fail(a, DLC_EMISS, "this node has no copy of it");
     } else if (ds != NULL) {
         read_sample(a, ds);
     } else {
@@ -355,7 +376,7 @@ static int check_ticket(struct peer_server *d, const struct http_request *r, str
 }
 
 static void ask_node(struct peer_server *d, struct async_call *call, const struct http_request *r,
-                     const char *number, bool catalog)
+                     const char *number, enum peer_question question)
 {
     bool peer = r->token != NULL && str_starts(r->token, TICKET_PREFIX);
     struct http_reply reply = {0};
@@ -388,7 +409,9 @@ static void ask_node(struct peer_server *d, struct async_call *call, const struc
     a->call = call;
     a->snapshot = snapshot;
     a->sample = sample;
-    a->catalog = catalog;
+    a->question = question;
+    a->from = mem_str(http_query(r, "from"));
+    a->on_disk = http_query(r, "tier") != NULL && strcmp(http_query(r, "tier"), "disk") == 0;
     a->token = peer ? NULL : mem_str(r->token);
     a->cid = mem_str(r->params[0]);
     if (peer)
@@ -400,14 +423,30 @@ static void ask_node(struct peer_server *d, struct async_call *call, const struc
 
 static void get_sample(struct async_call *call, const struct http_request *r, void *ctx)
 {
-    ask_node(ctx, call, r, r->params[2], false);
+    const char *cached = http_query(r, "cached");
+    bool only = cached != NULL && strcmp(cached, "1") == 0;
+
+    ask_node(ctx, call, r, r->params[2], only ? PEER_CACHED : PEER_SAMPLE);
+}
+
+/* Only a node may ask for that: with a ticket. */
+static void take_sample(struct async_call *call, const struct http_request *r, void *ctx)
+{
+    struct http_reply reply = {0};
+
+    if (r->token != NULL && str_starts(r->token, TICKET_PREFIX) && http_query(r, "from") != NULL) {
+        ask_node(ctx, call, r, r->params[2], PEER_TAKE);
+        return;
+    }
+    refuse(&reply, DLC_EDENIED, "only nodes hand copies over: show a ticket, and say from=NODE");
+    async_answer(call, &reply);
 }
 
 static void get_catalog(struct async_call *call, const struct http_request *r, void *ctx)
 {
     const char *offset = http_query(r, "offset");
 
-    ask_node(ctx, call, r, offset != NULL ? offset : "0", true);
+    ask_node(ctx, call, r, offset != NULL ? offset : "0", PEER_CATALOG);
 }
 
 static void get_health(struct async_call *call, const struct http_request *r, void *ctx)
@@ -428,6 +467,7 @@ static bool run_read(struct work *w, uint64_t bytes, void *ctx)
 
 static const struct async_route routes[] = {
     {"/v1/peer/{dataset}/{snapshot}/samples/{sample}", get_sample},
+    {"/v1/peer/{dataset}/{snapshot}/samples/{sample}/take", take_sample},
     {"/v1/peer/{dataset}/{snapshot}/catalog", get_catalog},
     {"/v1/health", get_health},
     {NULL, NULL},

@@ -4,6 +4,7 @@
  *
  *     peer_server.c          requests, tickets, datasets, samples from memory
  *     peer_server_work.c     what a worker reads: files of large samples, pieces of catalogs
+ *     handover_server.c      copies for the new owners of samples
  */
 #ifndef DLC_CLUSTER_PEER_SERVER_I_H
 #define DLC_CLUSTER_PEER_SERVER_I_H
@@ -46,6 +47,13 @@ struct peer_server {
     uint64_t held;                     /* bytes that replies hold (PEER-SERVER-3) */
 };
 
+enum peer_question {
+    PEER_SAMPLE,  /* a sample: this node reads it as for a program of its own */
+    PEER_CACHED,  /* a sample, if there is a copy here */
+    PEER_TAKE,    /* copy a sample, which this node owns now, from the node that owned it before */
+    PEER_CATALOG, /* a piece of the catalog */
+};
+
 struct peer_request {
     uint32_t tag;
     struct peer_server *peer_server;
@@ -54,8 +62,10 @@ struct peer_request {
     char *cid;
     char *tenant; /* whose it must be; with a token that is known when the manager has answered */
     bool anew;    /* what was known of the name was about another tenant: the manager was asked */
-    uint64_t snapshot, sample;
-    bool catalog; /* it is asked for, not a sample */
+    uint64_t snapshot, sample; /* of a catalog: an offset instead */
+    enum peer_question question;
+    char *from;   /* PEER_TAKE: the previous owner */
+    bool on_disk; /* PEER_TAKE: its copy is on disk */
 
     struct dlc_list link; /* in member.requests until it is answered */
     struct task task;
@@ -86,6 +96,8 @@ static inline struct peer_request *peer_request_of(void *arg)
 
 /* The answer; takes what *reply holds. */
 void peer_request_answer(struct peer_request *a, struct http_reply *reply);
+/* Send the sample, which is resident. */
+void peer_request_send(struct peer_request *a);
 /* Nothing refers to it any more. */
 void peer_request_end(struct peer_request *a);
 /* Answers with a problem, unless it was answered, and ends it. text NULL or "": that of rc. */
@@ -98,5 +110,10 @@ void peer_request_open_large(struct peer_request *a, const struct catalog_entry 
 /* Sends a piece of the catalog, to nodes alone and only if it is here (ds NULL: it is not). It does
  * not change while we hold the dataset. */
 void peer_request_give_catalog(struct peer_request *a, struct dataset *ds);
+
+/* ---- handover_server.c; all L: the dataset, its snapshot and the number of the sample are right - */
+
+void handover_give(struct peer_request *a); /* PEER_CACHED */
+void handover_take(struct peer_request *a); /* PEER_TAKE */
 
 #endif

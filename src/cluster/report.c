@@ -23,6 +23,7 @@
 #include "base/mem.h"
 #include "cache/policy/lifecycle.h"
 #include "cluster/cost.h"
+#include "cluster/handover.h"
 #include "cluster/member.h"
 #include "daemon/dataset.h"
 #include "daemon/events.h"
@@ -572,10 +573,11 @@ json_t *report_figures(struct node *n)
     for (size_t i = 0; i < n->member->n_past_jobs; i++)
         add_job(jobs, n->member->past_jobs[i].job, n->member->past_jobs[i].dataset, 0,
                 &n->member->past_jobs[i].sum);
-    return json_pack("{s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o}", "memory_used", (json_int_t)m.used,
-                     "memory_limit", (json_int_t)m.ceiling, "disk_used", (json_int_t)d.bytes,
-                     "disk_limit", (json_int_t)d.limit, "gpus_free", (int)n->membership->gpus,
-                     "datasets", datasets, "jobs", jobs, "spent", cost_figures(n));
+    return json_pack("{s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o, s:o*}", "memory_used",
+                     (json_int_t)m.used, "memory_limit", (json_int_t)m.ceiling, "disk_used",
+                     (json_int_t)d.bytes, "disk_limit", (json_int_t)d.limit, "gpus_free",
+                     (int)n->membership->gpus, "datasets", datasets, "jobs", jobs, "spent",
+                     cost_figures(n), "handover", handover_figures(n));
 }
 
 json_t *report_progress(struct node *n)

@@ -20,7 +20,12 @@
 
 #define SERVED_LATELY DLC_SEC(60)
 
-enum owner { OWNER_UNKNOWN, OWNER_THIS_NODE, OWNER_PEER };
+enum owner {
+    OWNER_UNKNOWN,
+    OWNER_THIS_NODE,
+    OWNER_PEER,
+    OWNER_GOT_COPY, /* a peer that has been handed our copy */
+};
 
 static bool is_shared(const struct dataset *ds)
 {
@@ -44,6 +49,25 @@ static bool object_of(const struct dataset *ds, uint64_t sample, struct catalog_
     return rc == 0;
 }
 
+/* To be handed over. It outlasts further changes of owners: the copy is still here. */
+static bool is_pending(const struct dataset *ds, uint64_t sample)
+{
+    return ds->ownership.pending != NULL && (ds->ownership.pending[sample / 8] >> sample % 8 & 1);
+}
+
+static void set_pending(struct dataset *ds, uint64_t sample, bool pending)
+{
+    unsigned bit = 1u << sample % 8;
+    uint8_t *at;
+
+    if (ds->ownership.pending == NULL && !pending)
+        return;
+    if (ds->ownership.pending == NULL)
+        ds->ownership.pending = mem_zero(catalog_count(ds->catalog) / 8 + 1);
+    at = &ds->ownership.pending[sample / 8];
+    *at = (uint8_t)(pending ? *at | bit : *at & ~bit);
+}
+
 static enum owner find_owner(struct dataset *ds, uint64_t sample)
 {
     struct catalog_entry object;
@@ -51,8 +75,11 @@ static enum owner find_owner(struct dataset *ds, uint64_t sample)
 
     if (!object_of(ds, sample, &object))
         return OWNER_THIS_NODE; /* it needs no bucket, or the read will say what is wrong */
-    return cluster_owns(ds->node->cluster, ds->cid, object.key, NULL, NULL, &peer) ? OWNER_THIS_NODE
-                                                                                   : OWNER_PEER;
+    if (cluster_owns(ds->node->cluster, ds->cid, object.key, NULL, NULL, &peer)) {
+        set_pending(ds, sample, false);
+        return OWNER_THIS_NODE;
+    }
+    return OWNER_PEER;
 }
 
 static uint8_t *cached_owners(struct dataset *ds)
@@ -70,21 +97,62 @@ static uint8_t *cached_owners(struct dataset *ds)
     return ds->ownership.owners;
 }
 
-bool dataset_owns(struct dataset *ds, uint64_t sample)
+static enum owner owner_of_sample(struct dataset *ds, uint64_t sample)
 {
     unsigned shift = (unsigned)(sample % 4) * 2;
     uint8_t *at;
     unsigned owner;
 
     if (!is_shared(ds))
-        return true;
+        return OWNER_THIS_NODE;
     at = cached_owners(ds) + sample / 4;
     owner = (*at >> shift) & 3u;
     if (owner == OWNER_UNKNOWN) {
         owner = find_owner(ds, sample);
         *at = (uint8_t)(*at | owner << shift);
     }
-    return owner == OWNER_THIS_NODE;
+    return (enum owner)owner;
+}
+
+bool dataset_owns(struct dataset *ds, uint64_t sample)
+{
+    return owner_of_sample(ds, sample) == OWNER_THIS_NODE;
+}
+
+bool dataset_gave_away(struct dataset *ds, uint64_t sample)
+{
+    struct catalog_entry object;
+
+    return owner_of_sample(ds, sample) == OWNER_PEER && object_of(ds, sample, &object) &&
+           cluster_gave_away(ds->node->cluster, ds->cid, object.key);
+}
+
+void dataset_hand_over(struct dataset *ds, uint64_t sample)
+{
+    set_pending(ds, sample, true);
+}
+
+bool dataset_hands_over(struct dataset *ds, uint64_t sample)
+{
+    return is_pending(ds, sample) && owner_of_sample(ds, sample) == OWNER_PEER;
+}
+
+bool dataset_is_kept(struct dataset *ds, uint64_t sample)
+{
+    return is_shared(ds) && cluster_live(ds->node->cluster) > 1 &&
+           (dataset_owns(ds, sample) || dataset_hands_over(ds, sample));
+}
+
+void dataset_handed_over(struct dataset *ds, uint64_t sample, bool got)
+{
+    unsigned shift = (unsigned)(sample % 4) * 2;
+    uint8_t *at;
+
+    set_pending(ds, sample, false);
+    if (!got || owner_of_sample(ds, sample) != OWNER_PEER)
+        return;
+    at = cached_owners(ds) + sample / 4;
+    *at = (uint8_t)((*at & ~(3u << shift)) | (unsigned)OWNER_GOT_COPY << shift);
 }
 
 static bool unusable(const struct cluster_peer *peer, void *arg)
@@ -101,11 +169,30 @@ bool dataset_peer(struct dataset *ds, uint64_t sample, struct cluster_peer *out)
            !cluster_owns(n->cluster, ds->cid, object.key, unusable, n->peers, out);
 }
 
+bool dataset_previous_owner(struct dataset *ds, uint64_t sample, bool draining,
+                            struct cluster_peer *out)
+{
+    struct node *n = ds->node;
+    struct catalog_entry object;
+
+    return n->peers != NULL && is_shared(ds) && object_of(ds, sample, &object) &&
+           (draining ? cluster_draining_peer : cluster_previous_owner)(n->cluster, ds->cid,
+                                                                       object.key, out) &&
+           peers_usable(n->peers, out->name, out->address);
+}
+
 bool dataset_read_elsewhere(const struct dataset *ds)
 {
     return is_shared(ds) && (ds->ownership.read_elsewhere ||
                              (ds->ownership.served_at.ns != 0 &&
                               dlc_mono_since(ds->ownership.served_at).ns < SERVED_LATELY.ns));
+}
+
+uint64_t dataset_share_bytes(const struct dataset *ds)
+{
+    double share = is_shared(ds) ? cluster_share(ds->node->cluster, ds->cid) : 1;
+
+    return ds->state == DATASET_READY ? (uint64_t)(share * (double)catalog_bytes(ds->catalog)) : 0;
 }
 
 uint64_t dataset_owned_bytes(const struct dataset *ds)
@@ -126,6 +213,7 @@ uint64_t dataset_owned_bytes(const struct dataset *ds)
 static void ownership_free(struct dataset *ds)
 {
     mem_free(&ds->ownership.owners);
+    mem_free(&ds->ownership.pending);
 }
 
 const struct node_events ownership_events = {.dataset_freed = ownership_free};

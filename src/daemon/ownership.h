@@ -19,6 +19,7 @@ struct node_events;
 struct ownership {
     uint8_t *owners;           /* two bits per sample: enum owner; cleared with each view */
     uint64_t version;          /* cluster_owners_version() of them */
+    uint8_t *pending;          /* a bit per sample: to be handed over; NULL: none */
     bool read_elsewhere;       /* the view says that other nodes read it ... */
     bool joined;               /* ... and the disk tier counts those as a job */
     struct dlc_mono served_at; /* when a peer read it from this node last */
@@ -34,8 +35,22 @@ struct peer_counts {
 bool dataset_owns(struct dataset *ds, uint64_t sample);
 /* The peer that owns it and is healthy. False: none, so use the bucket. */
 bool dataset_peer(struct dataset *ds, uint64_t sample, struct cluster_peer *out);
+/* Did this node own the sample until owners changed, and has the new owner not got our copy yet? */
+bool dataset_gave_away(struct dataset *ds, uint64_t sample);
+/* There is a copy here for the new owner: keep it as if it were ours, until ... */
+void dataset_hand_over(struct dataset *ds, uint64_t sample);
+bool dataset_hands_over(struct dataset *ds, uint64_t sample);
+/* ... the new owner has got it, or it is here no more. */
+void dataset_handed_over(struct dataset *ds, uint64_t sample, bool got);
+/* Is it this node's to keep, among several: owned, or to be handed over? */
+bool dataset_is_kept(struct dataset *ds, uint64_t sample);
+/* The healthy peer that owned it before, or that drains, and may have a copy. False: none. */
+bool dataset_previous_owner(struct dataset *ds, uint64_t sample, bool draining,
+                            struct cluster_peer *out);
 /* Does another node of the cluster read it? */
 bool dataset_read_elsewhere(const struct dataset *ds);
+/* The bytes of this node's share of it, read or not. */
+uint64_t dataset_share_bytes(const struct dataset *ds);
 /* About how many bytes this node should keep for the cluster; 0: no readers, or not shared. */
 uint64_t dataset_owned_bytes(const struct dataset *ds);
 

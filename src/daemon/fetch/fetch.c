@@ -68,6 +68,7 @@ struct fetch_request {
     struct waiter *waiter;
     struct fetch_listener *listener;
     bool for_peer, bypass;
+    const char *take_from; /* or NULL: any source will do */
 };
 
 static void fetch_walk(struct fetch *f);
@@ -144,6 +145,7 @@ static void fetch_free(struct fetch *f)
     dlc_check(f->attempt == NULL && f->fill == NULL && f->file == NULL);
     budget_give(ds, BUDGET_FETCHES, 1);
     f->tag = 0;
+    mem_free(&f->take_from);
     mem_free(&f);
     fetch_room(ds->node);
     dataset_put(&ds);
@@ -153,7 +155,8 @@ static void fetch_end(struct fetch *f, int rc)
 {
     struct dataset *ds = f->ds;
 
-    if (rc < 0 && rc != DLC_ELARGE && rc != DLC_EBYPASS && rc != DLC_ECANCELED)
+    if (rc < 0 && rc != DLC_ELARGE && rc != DLC_EBYPASS && rc != DLC_ECANCELED &&
+        f->take_from == NULL)
         log_warn("sample %llu of %s: %s", (unsigned long long)f->sample, ds->url.shown,
                  f->err.text);
     if (f->fill != NULL) {
@@ -497,6 +500,8 @@ static void fetch_walk(struct fetch *f)
     for (; f->row < f->end_row; f->row++) {
         const struct fetch_source *s = p->sources[f->row];
 
+        if (f->take_from != NULL && s->remote && s != &fetch_from_previous_owner)
+            continue;
         if (s->can_serve != NULL && !s->can_serve(f))
             continue;
         if (s->remote && p->node->stopping) {
@@ -555,6 +560,8 @@ static void fetch_join(struct fetch *f, const struct fetch_request *r)
         l->ended(l, f->size, 0, NULL); /* two warm-ups of one dataset: the other one waits */
     f->for_peer |= r->for_peer;
     f->bypass = f->bypass && r->bypass;
+    if (r->take_from == NULL)
+        mem_free(&f->take_from); /* who joins wants it wherever it is */
 }
 
 /* RESERVE */
@@ -590,6 +597,7 @@ static void fetch_request(struct dataset *ds, uint64_t sample, const struct fetc
     f = fetch_new(ds, sample);
     f->on_demand = r->waiter != NULL;
     f->bypass = true; /* unless one that wants it does not */
+    f->take_from = mem_str(r->take_from);
     fetch_join(f, r);
     f->rc = catalog_get(ds->catalog, sample, &f->entry, &f->err);
     if (f->rc < 0) {
@@ -627,13 +635,27 @@ bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w)
     const struct fetch *f = map_get(&ds->fetching, sample);
     struct fetch_request r = {.goal = FETCH_MEMORY, .waiter = w, .for_peer = true};
 
-    if (f != NULL && f->attempt != NULL && f->attempt->source->tier == TIER_PEER)
-        return false; /* that peer may be waiting for us */
+    if (f != NULL && f->attempt != NULL && f->attempt->source == &fetch_from_peer)
+        return false; /* that peer may be waiting for us; a previous owner waits for nobody */
     if (mem_index_ready(ds->index, sample))
         session_answer(w, 0, NULL);
     else
         fetch_request(ds, sample, &r);
     return true;
+}
+
+bool fetch_from_bucket_now(const struct dataset *ds, uint64_t sample)
+{
+    const struct fetch *f = map_get(&ds->fetching, sample);
+
+    return f != NULL && f->attempt != NULL && f->attempt->source == &fetch_from_bucket;
+}
+
+void fetch_take(struct dataset *ds, uint64_t sample, enum fetch_goal goal, const char *from,
+                struct waiter *w)
+{
+    fetch_request(ds, sample,
+                  &(struct fetch_request){.goal = goal, .waiter = w, .take_from = from});
 }
 
 /* ---- the pipeline ---- */

@@ -43,5 +43,11 @@ void fetch_bypass(struct dataset *ds, uint64_t sample);
 /* A read for a peer: it is not forwarded to another peer. False: a peer is being asked for it, and
  * may wait for us in turn; `w` is not answered. */
 bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w);
+/* Is the bucket being read for it? */
+bool fetch_from_bucket_now(const struct dataset *ds, uint64_t sample);
+/* Copy a sample that this node owns from the peer `from`, which owned it before, and from no other
+ * source but this node's own tiers. It is absent. `w` is answered as by fetch_start(). */
+void fetch_take(struct dataset *ds, uint64_t sample, enum fetch_goal goal, const char *from,
+                struct waiter *w);
 
 #endif

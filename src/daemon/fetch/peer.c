@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The node that owns a sample (docs/design/0006), as a source. A peer is asked once per sample. It
- * has served when its bytes have the checksum that it named: only then its health improves.
+ * Other nodes as sources: the node that owns a sample (docs/design/0006), and, for its owner, the
+ * node that owned it before and may have a copy (docs/design/0019). A peer is asked once per sample.
+ * It has served when its bytes have the checksum that it named: only then its health improves.
  */
 #include "daemon/fetch/source.h"
 
@@ -43,16 +44,13 @@ static void peer_done(struct peer_read *r)
     fetch_attempt_done(a);
 }
 
-static bool peer_start(struct fetch_attempt *a)
+static void peer_ask(struct fetch_attempt *a, const struct cluster_peer *peer, bool cached)
 {
     struct peer_state *s = peer_state(a);
     struct dataset *ds = a->ds;
-    struct cluster_peer peer;
 
-    if (!dataset_peer(ds, a->f->sample, &peer))
-        return false;
-    s->name = mem_str(peer.name);
-    s->address = mem_str(peer.address);
+    s->name = mem_str(peer->name);
+    s->address = mem_str(peer->address);
     s->ticket = mem_str(ds->ticket.text); /* it may be renewed meanwhile */
     s->read = (struct peer_read){
         .peer = s->name,
@@ -62,24 +60,31 @@ static bool peer_start(struct fetch_attempt *a)
         .tenant = ds->tenant,
         .snapshot = catalog_snapshot(ds->catalog),
         .sample = a->f->sample,
+        .cached = cached,
         .dst = a->dst,
         .length = a->size,
         .done = peer_done,
         .priv = a,
     };
     peers_read(ds->node->peers, &s->read);
+}
+
+static bool peer_start(struct fetch_attempt *a)
+{
+    struct cluster_peer peer;
+
+    if (!dataset_peer(a->ds, a->f->sample, &peer))
+        return false;
+    peer_ask(a, &peer, false);
     return true;
 }
 
 static void peer_served(struct fetch_attempt *a)
 {
-    struct peer_state *s = peer_state(a);
+    const struct peer_state *s = peer_state(a);
 
     if (!s->read.verified)
         peers_verified(a->ds->node->peers, &s->read, true);
-    a->ds->peer.hits++;
-    a->ds->peer.bytes += a->size;
-    count_add(peer_bytes, a->size);
 }
 
 static void peer_failed(struct fetch_attempt *a)
@@ -87,7 +92,6 @@ static void peer_failed(struct fetch_attempt *a)
     struct peer_state *s = peer_state(a);
     unsigned long long sample = a->f->sample;
 
-    a->ds->peer.misses++;
     if (s->read.rc == DLC_EDENIED)
         dataset_ticket_refused(&a->ds->ticket);
     if (s->read.rc == 0)
@@ -98,12 +102,12 @@ static void peer_failed(struct fetch_attempt *a)
                  "fetched elsewhere",
                  sample, a->ds->url.shown, s->name, s->address);
     } else {
-        log_debug("sample %llu of %s: peer %s: %s; reading it from the bucket", sample,
-                  a->ds->url.shown, s->name, a->err.text);
+        log_debug("sample %llu of %s: peer %s: %s; reading it elsewhere", sample, a->ds->url.shown,
+                  s->name, a->err.text);
     }
 }
 
-static void peer_finished(struct fetch_attempt *a, int rc)
+static void peer_over(struct fetch_attempt *a, int rc)
 {
     struct peer_state *s = peer_state(a);
 
@@ -116,6 +120,18 @@ static void peer_finished(struct fetch_attempt *a, int rc)
     secret_free(&s->ticket);
 }
 
+static void peer_finished(struct fetch_attempt *a, int rc)
+{
+    if (rc == 0) {
+        a->ds->peer.hits++;
+        a->ds->peer.bytes += a->size;
+        count_add(peer_bytes, a->size);
+    } else if (rc != DLC_EBYPASS) {
+        a->ds->peer.misses++;
+    }
+    peer_over(a, rc);
+}
+
 const struct fetch_source fetch_from_peer = {
     .name = "peer",
     .tier = TIER_PEER,
@@ -126,4 +142,66 @@ const struct fetch_source fetch_from_peer = {
     .can_serve = peer_can_serve,
     .start = peer_start,
     .finished = peer_finished,
+};
+
+/* ---- the previous owner ---- */
+
+/* Also for a peer that waits: the previous owner gives what it has, and asks nobody. */
+static bool previous_can_serve(struct fetch *f)
+{
+    return f->ds->node->peers != NULL && f->ds->ticket.text != NULL && !f->bypass && f->size > 0 &&
+           dataset_owns(f->ds, f->sample);
+}
+
+static bool previous_start(struct fetch_attempt *a)
+{
+    struct cluster_peer peer;
+    const char *from = a->f->take_from;
+
+    if (from != NULL ? !cluster_peer_named(a->ds->node->cluster, from, &peer)
+                     : !dataset_previous_owner(a->ds, a->f->sample, false, &peer))
+        return false;
+    peer_ask(a, &peer, true);
+    return true;
+}
+
+static bool draining_start(struct fetch_attempt *a)
+{
+    struct cluster_peer peer;
+
+    if (!dataset_previous_owner(a->ds, a->f->sample, true, &peer))
+        return false;
+    peer_ask(a, &peer, true);
+    return true;
+}
+
+static void previous_finished(struct fetch_attempt *a, int rc)
+{
+    if (rc == 0)
+        count_add(handover_bytes, a->size);
+    peer_over(a, rc);
+}
+
+const struct fetch_source fetch_from_draining_node = {
+    .name = "draining node",
+    .tier = TIER_PEER,
+    .remote = true,
+    .state_size = sizeof(struct peer_state),
+    .hits = &counters.handover_hits,
+    .misses = &counters.handover_misses,
+    .can_serve = previous_can_serve,
+    .start = draining_start,
+    .finished = previous_finished,
+};
+
+const struct fetch_source fetch_from_previous_owner = {
+    .name = "previous owner",
+    .tier = TIER_PEER,
+    .remote = true,
+    .state_size = sizeof(struct peer_state),
+    .hits = &counters.handover_hits,
+    .misses = &counters.handover_misses,
+    .can_serve = previous_can_serve,
+    .start = previous_start,
+    .finished = previous_finished,
 };

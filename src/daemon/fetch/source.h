@@ -116,6 +116,7 @@ struct fetch {
     bool for_peer;              /* a peer waits: no other peer is asked */
     bool bypass;                /* all that want it bypass the cache: cache_bypass.c */
     bool on_demand;             /* a reader was waiting when it began */
+    char *take_from;            /* only a copy of this peer is wanted (fetch_take()); or NULL */
     bool retried;               /* a source was asked a second time */
     unsigned row;               /* of the table: the source that serves it now */
     unsigned end_row, late_row; /* where the walk ends; the first source that was late */
@@ -160,6 +161,6 @@ extern const struct fetch_source *const fetch_sources[];
 extern const unsigned n_fetch_sources;
 
 extern const struct fetch_source fetch_from_memory, fetch_from_disk, fetch_from_peer,
-    fetch_from_redis, fetch_from_bucket;
+    fetch_from_draining_node, fetch_from_previous_owner, fetch_from_redis, fetch_from_bucket;
 
 #endif

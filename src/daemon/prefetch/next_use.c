@@ -45,6 +45,7 @@
 #define PACE_NEW     1e-3  /* seconds per sample, before anything is measured */
 #define DRIFT_MOST   0.1   /* of an epoch, between a dataset's clock and the time */
 #define ANCHOR_LEAST DLC_SEC(1)
+#define IDLE_USE     1e18 /* seconds: never, but not the first to go */
 
 /* The clock of the dataset, in seconds since the machine started. */
 static double clock_of(const struct dataset *ds)
@@ -63,9 +64,16 @@ static double shared_use(struct dataset *ds, uint64_t sample, double soonest, bo
 {
     double epoch = (double)catalog_count(ds->catalog);
 
-    if (!dataset_owns(ds, sample))
+    if (!dataset_owns(ds, sample) && !dataset_hands_over(ds, sample))
         return in_window ? soonest : soonest + 2 * epoch;
     return kept || dataset_read_elsewhere(ds) ? fmin(soonest, epoch / 2) : soonest;
+}
+
+/* Nobody reads the dataset. What this node has for the cluster stays before what it borrowed, which
+ * another node has. */
+static double idle_use(struct dataset *ds, uint64_t sample)
+{
+    return dataset_is_kept(ds, sample) ? IDLE_USE : INFINITY;
 }
 
 /* When will the session draw a sample that is in no list it has told? INFINITY: it has no weights.
@@ -110,7 +118,7 @@ static double next_use(struct dataset *ds, uint64_t sample, unsigned *steps)
     if (ds->cid != NULL)
         soonest = shared_use(ds, sample, soonest, in_window, kept);
     if (isinf(soonest))
-        return INFINITY;
+        return ds->cid != NULL ? idle_use(ds, sample) : INFINITY;
     if (ds->prefetch.n_following == 0) /* only others read it */
         return (double)loop_now(ds->node->loop).ns / 1e9 + soonest * PACE_NEW;
     return clock_of(ds) + soonest * ds->clock.pace;
@@ -125,7 +133,7 @@ bool next_use_known(struct dataset *ds, uint64_t sample)
 {
     unsigned steps = 0;
 
-    return !isinf(next_use(ds, sample, &steps));
+    return next_use(ds, sample, &steps) < IDLE_USE;
 }
 
 void next_use_changed(struct dataset *ds)
