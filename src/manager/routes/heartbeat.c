@@ -16,6 +16,7 @@
 #include "manager/store/wall_time.h"
 #include "manager/tables/command_results.h"
 #include "manager/tables/job_table.h"
+#include "manager/tables/node_drain.h"
 #include "manager/tables/node_table.h"
 
 #define CHUNKS_MAX   2000 /* in one heartbeat */
@@ -299,6 +300,7 @@ void route_nodes_heartbeat(struct http_request *r, struct http_reply *reply, voi
         return;
     }
     jobs_seen(api->tables, figures);
+    node_drain_heard(api->tables, name, figures);
     if (woke)
         nodes_write_state(api->tables, name, NODE_LIVE);
     if (!take_chunks(api, r, name, chunks, reply))

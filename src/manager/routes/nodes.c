@@ -23,6 +23,7 @@
 #include "manager/tables/documents.h"
 #include "manager/tables/event_log.h"
 #include "manager/tables/node_commands.h"
+#include "manager/tables/node_drain.h"
 #include "manager/tables/node_table.h"
 
 #define ADDRESS_MAX  255
@@ -71,13 +72,16 @@ static const char *stored_state(const json_t *body)
 
 static json_t *node_doc(struct api *api, const struct store_doc *d, const struct caller *who)
 {
-    static const char *const fields[] = {"address", "capacity", "memory", "gpus", "commands"};
+    static const char *const fields[] = {"address", "capacity", "memory",
+                                         "gpus",    "commands", "drained"};
     static const char *const flags[] = {"drain", "rejoin"};
     json_t *o = json_pack("{s:s}", "name", d->id);
     bool all = who->role != ROLE_TENANT;
 
     if (!leader_leads(api->tables) || !add_live(api, o, d->id, all))
         json_object_set_new(o, "state", json_string(stored_state(d->body)));
+    json_object_set_new(o, "state",
+                        json_string(node_drain_state(d->body, json_text_at(o, "state"))));
     for (size_t i = 0; all && i < DLC_COUNT(fields); i++)
         json_object_set(o, fields[i], json_object_get(d->body, fields[i]));
     if (all)
@@ -338,13 +342,52 @@ void route_nodes_join(struct http_request *r, struct http_reply *reply, void *ct
     store_doc_release(&d);
 }
 
-int nodes_remove(struct api *api, const char *name, uint64_t expect, struct dlc_err *err)
+static int put_gone(struct store_doc *d, void *arg, struct dlc_err *err)
+{
+    (void)arg;
+    (void)err;
+    json_object_set_new(d->body, "state", json_string("gone"));
+    return 0;
+}
+
+static bool is_draining(struct api *api, const char *name)
+{
+    struct store_doc d = STORE_DOC_INIT;
+    bool is = store_get(api->tables->store, STORE_NODE, name, &d, NULL) == 0 &&
+              json_is_true(json_object_get(d.body, "drain"));
+
+    store_doc_release(&d);
+    return is;
+}
+
+/* One that goes by itself, to be started again perhaps, keeps what it was told: to drain. */
+static int let_go(struct api *api, const char *name, bool by_itself, uint64_t expect,
+                  struct dlc_err *err)
+{
+    struct store_doc d = STORE_DOC_INIT;
+    int rc;
+
+    if (!by_itself || !is_draining(api, name)) {
+        rc = store_delete(api->tables->store, STORE_NODE, name, expect, err);
+        if (rc == 0 || rc == DLC_ENOTFOUND)
+            nodes_forget(api->tables, name);
+        return rc;
+    }
+    rc = document_change(api->tables, STORE_NODE, name, expect, put_gone, NULL, &d, err);
+    if (rc == 0)
+        nodes_remember(api->tables, &d, false);
+    store_doc_release(&d);
+    return rc;
+}
+
+/* It leaves, for good or by itself. 0 also when it is not known. */
+static int remove_node(struct api *api, const char *name, bool by_itself, uint64_t expect,
+                       struct dlc_err *err)
 {
     json_t *listings = commands_listings(api->tables, name);
-    int rc = store_delete(api->tables->store, STORE_NODE, name, expect, err);
+    int rc = let_go(api, name, by_itself, expect, err);
 
     if (rc == 0 || rc == DLC_ENOTFOUND) {
-        nodes_forget(api->tables, name);
         commands_hand_over(api->tables, name, listings);
         if (store_chunks_drop(api->tables->store, NULL, name, err) < 0)
             log_warn("chunks of node %s, which left, stay in the store: %s", name, err->text);
@@ -354,6 +397,11 @@ int nodes_remove(struct api *api, const char *name, uint64_t expect, struct dlc_
     }
     json_decref(listings);
     return rc;
+}
+
+int nodes_remove(struct api *api, const char *name, uint64_t expect, struct dlc_err *err)
+{
+    return remove_node(api, name, false, expect, err);
 }
 
 void route_nodes_leave(struct http_request *r, struct http_reply *reply, void *ctx)
@@ -369,7 +417,7 @@ void route_nodes_leave(struct http_request *r, struct http_reply *reply, void *c
         nodes_refuse_name(api, name, "", reply); /* not ours to take out */
         return;
     }
-    if (nodes_remove(api, name, expect, &err) == 0)
+    if (remove_node(api, name, instance != NULL, expect, &err) == 0)
         reply->status = 204;
     else
         reply_store_error(api, r, reply, &err);
@@ -399,17 +447,6 @@ static bool change_node(struct api *api, struct http_request *r, const char *nam
     return rc == 0;
 }
 
-static int set_drain(struct store_doc *d, void *arg, struct dlc_err *err)
-{
-    const bool *drain = arg;
-
-    (void)err;
-    if (json_is_true(json_object_get(d->body, "drain")) == *drain)
-        return 1;
-    json_object_set_new(d->body, "drain", json_boolean(*drain));
-    return 0;
-}
-
 void route_nodes_drain(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct api *api = api_of(ctx);
@@ -420,7 +457,7 @@ void route_nodes_drain(struct http_request *r, struct http_reply *reply, void *c
 
     if (name == NULL || !read_body(r, fields, reply))
         return;
-    if (change_node(api, r, name, set_drain, &drain, &d, reply))
+    if (change_node(api, r, name, node_drain_set, &drain, &d, reply))
         event_log(api->tables->store, "", "node.drain",
                   json_pack("{s:s, s:b}", "name", name, "drain", drain));
     store_doc_release(&d);

@@ -246,6 +246,18 @@ void nodes_release(struct node_info **out, size_t n)
     mem_free(out);
 }
 
+bool nodes_drains(struct tables *t, const char *name)
+{
+    const struct live_node *n;
+    bool drains;
+
+    dlc_mtx_lock(&t->mtx);
+    n = find_locked(t, name);
+    drains = n != NULL && n->drain && json_object_get(n->doc, "drained") == NULL;
+    dlc_mtx_unlock(&t->mtx);
+    return drains;
+}
+
 json_t *nodes_commands(struct tables *t, const char *name)
 {
     json_t *commands = NULL;

@@ -7,8 +7,9 @@
  *     LIVE shows as DRAINING while it is told to drain
  *
  * A document of kind STORE_NODE: {"address", "capacity", "memory", "gpus", "state": "joining" |
- * "live" | "gone", "drain", "rejoin", "joined_ms", "commands": [...], "instance", "directory"}. It
- * is written when one of these changes, not with each heartbeat; what a heartbeat brings (figures,
+ * "live" | "gone", "drain", "drained" (node_drain.h), "rejoin", "joined_ms", "commands": [...],
+ * "instance", "directory"}. A node that says goodbye while it drains stays as one that is gone, so
+ * that it goes on to drain when it is back; another one is forgotten. The document is written when one of these changes, not with each heartbeat; what a heartbeat brings (figures,
  * progress, when it came) lives in memory only.
  *
  * Silence is counted on this manager's monotonic clock from the arrival of heartbeats: the clocks
@@ -65,6 +66,8 @@ bool nodes_get(struct tables *t, const char *name, struct node_info *out);
 void node_info_release(struct node_info *info);
 /* Names of the nodes that are live or draining and in `only` (NULL: all). Gives. */
 json_t *nodes_present(struct tables *t, const json_t *only);
+/* Was it told to drain, and has it not handed over all its copies yet? */
+bool nodes_drains(struct tables *t, const char *name);
 /* The commands of a node that are not done. Gives; NULL: the node is not known. */
 json_t *nodes_commands(struct tables *t, const char *name);
 
