@@ -9,6 +9,8 @@
 #include "cli/manager_commands.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
+#include "cli/node_drain.h"
+#include "cli/progress.h"
 #include "cli/resource_commands.h"
 
 /* ---- ls, show ---- */
@@ -26,9 +28,11 @@ static void add_size(struct table *t, const json_t *n, const char *path, const c
 static void add_row(struct table *t, const json_t *n)
 {
     bool all = json_object_get(n, "capacity") != NULL;
+    char state[32];
 
+    node_drain_short(n, state, sizeof(state));
     table_add(t, json_text_at(n, "name"));
-    table_add(t, json_text_at(n, "state"));
+    table_add(t, state);
     add_size(t, n, "capacity", "capacity");
     add_size(t, n, "figures.memory_used", "figures");
     add_size(t, n, "figures.disk_used", "figures");
@@ -86,11 +90,14 @@ static void print_work(const json_t *n)
 
 static void print_node(const json_t *n, void *arg)
 {
+    struct buf state = BUF_INIT;
     char a[24], b[24];
 
     (void)arg;
     printf("node       %s\n", json_text_at(n, "name"));
-    printf("state      %s\n", json_text_at(n, "state"));
+    node_drain_text(n, &state);
+    printf("state      %s\n", buf_str(&state));
+    buf_release(&state);
     if (json_object_get(n, "capacity") == NULL)
         return; /* a tenant sees no more */
     printf("address    %s\n", json_text_at(n, "address"));
@@ -110,11 +117,15 @@ static void print_node(const json_t *n, void *arg)
 
 static void say_state(const json_t *n, void *arg)
 {
+    struct buf text = BUF_INIT;
+
     (void)arg;
-    printf("node %s is %s\n", json_text_at(n, "name"), json_text_at(n, "state"));
+    node_drain_text(n, &text);
+    printf("node %s is %s\n", json_text_at(n, "name"), buf_str(&text));
+    buf_release(&text);
 }
 
-static int set_drain(const struct command *cmd, int argc, char **argv, bool on)
+static int undrain(const struct command *cmd, int argc, char **argv)
 {
     bool json = false;
     const struct args_option options[] = {API_JSON(&json), API_END};
@@ -124,20 +135,67 @@ static int set_drain(const struct command *cmd, int argc, char **argv, bool on)
 
     if (kind_begin(&a, cmd, options, argc, argv, "/drain", &path, &status))
         status =
-            api_do(cmd, &a, json, "POST", path, json_pack("{s:b}", "drain", on), say_state, NULL);
+            api_do(cmd, &a, json, "POST", path, json_pack("{s:b}", "drain", 0), say_state, NULL);
     mem_free(&path);
     args_release(&a);
     return status;
 }
 
-static int drain(const struct command *cmd, int argc, char **argv)
+/* Begin the drain and wait for its end. */
+static int drain_and_wait(const struct command *cmd, const struct args *a, const char *path,
+                          bool json)
 {
-    return set_drain(cmd, argc, argv, true);
+    char *drain_path = mem_fmt("%s/drain", path);
+    struct dlc_err err = DLC_ERR_INIT;
+    struct api api = API_INIT;
+    json_t *node = NULL;
+    struct progress bar;
+    int rc = api_open(&api, &a->config, &err);
+
+    progress_init(&bar, "samples", a->quiet || json);
+    if (rc == 0)
+        rc = api_call(&api, "POST", drain_path, json_pack("{s:b}", "drain", 1), &node, &err);
+    json_decref(node);
+    if (rc == 0)
+        rc = node_drain_wait(&api, path, &bar, &node, &err);
+    progress_end(&bar);
+    api_close(&api);
+    mem_free(&drain_path);
+    if (rc < 0)
+        return cli_fail(cmd, &err);
+    if (json)
+        print_json(node, true);
+    else
+        say_state(node, NULL);
+    if (!json)
+        json_decref(node);
+    return end_output(cmd);
 }
 
-static int undrain(const struct command *cmd, int argc, char **argv)
+static int drain(const struct command *cmd, int argc, char **argv)
 {
-    return set_drain(cmd, argc, argv, false);
+    bool json = false, wait = false;
+    const struct args_option options[] = {
+        {"wait", 'w', NULL, "Wait until the new owners have its copies, and show how far it is.",
+         &wait, NULL},
+        API_JSON(&json),
+        API_END,
+    };
+    struct args a = ARGS_INIT;
+    char *path;
+    int status;
+
+    if (kind_begin(&a, cmd, options, argc, argv, "", &path, &status)) {
+        char *drain_path = mem_fmt("%s/drain", path);
+
+        status = wait ? drain_and_wait(cmd, &a, path, json)
+                      : api_do(cmd, &a, json, "POST", drain_path, json_pack("{s:b}", "drain", 1),
+                               say_state, NULL);
+        mem_free(&drain_path);
+    }
+    mem_free(&path);
+    args_release(&a);
+    return status;
 }
 
 /* ---- revoke ---- */
@@ -213,10 +271,16 @@ static const struct command sub_show = {
 
 static const struct command sub_drain = {
     .name = "node drain",
-    .synopsis = "NAME [--json]",
+    .synopsis = "NAME [--wait] [--json]",
     .summary = "Give a node's chunks other owners, before it is taken away.",
-    .details = "It owns nothing from now on, and still serves what it has. Programs on it go on.",
-    .examples = "  $ dlcache node drain gpu7\n",
+    .details =
+        "It owns nothing from now on, and hands its copies over to the nodes that own them then: "
+        "the bucket is not read for them again. Until they have them it serves them itself. "
+        "Programs on it go on. When all are handed over its state is \"drained\": it can be "
+        "removed. That is remembered until `dlcache node undrain` or `dlcache node leave`. With "
+        "--wait the status is 1 if copies are left, because no other node has room for them or "
+        "one does not answer.",
+    .examples = "  $ dlcache node drain gpu7 --wait\n",
     ONE_OPERAND(NAME),
     .run = drain,
     .kind = &nodes,
