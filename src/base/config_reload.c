@@ -13,6 +13,17 @@ static const char *given(const struct config *c, unsigned i)
     return c->origin[i].source != SOURCE_DEFAULT ? c->origin[i].text : config_options[i].def;
 }
 
+/* As it was written, or as it is: a default that the start has put into the environment. */
+static bool is_same(const struct config *c, const struct config *fresh, unsigned i)
+{
+    const struct config_option *o = &config_options[i];
+    const char *a = (const char *)c + o->offset, *b = (const char *)fresh + o->offset;
+
+    return strcmp(given(c, i), given(fresh, i)) == 0 ||
+           (o->type == TYPE_text &&
+            strcmp(*(char *const *)(const void *)a, *(char *const *)(const void *)b) == 0);
+}
+
 /* Who may attach at all is decided at the start: the mode of the socket, and which memory is shared.
  */
 static bool may_change(const struct config *c, const struct config *fresh, unsigned i)
@@ -57,7 +68,7 @@ int config_reload(struct config *c, unsigned roles, const char *command, struct 
     for (unsigned i = 0; i < config_n_options && rc == 0; i++) {
         const struct config_option *o = &config_options[i];
 
-        if ((o->roles & roles) == 0 || strcmp(given(c, i), given(&fresh, i)) == 0)
+        if ((o->roles & roles) == 0 || is_same(c, &fresh, i))
             continue;
         if (may_change(c, &fresh, i)) {
             log_info("%s is \"%s\" now", o->flag, given(&fresh, i));
