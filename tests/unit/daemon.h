@@ -142,7 +142,7 @@ static inline pid_t daemon_fork(struct daemon *d)
     assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
     pid = fork();
     if (pid == 0) {
-        const struct node_start start = {daemon_ready, &fds[1]};
+        const struct node_start start = {.ready = daemon_ready, .arg = &fds[1]};
         struct dlc_err err = DLC_ERR_INIT;
 
         prctl(PR_SET_PDEATHSIG, SIGKILL);
