@@ -12,6 +12,7 @@
 #include "base/syscalls.h"
 #include "cache/disk/disk.h"
 #include "cluster/disk_inventory.h"
+#include "cluster/member.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/events.h"
 #include "daemon/work.h"
@@ -19,6 +20,7 @@
 #define N 5u
 
 static struct node n;
+static struct member member;
 static struct config config;
 static char dir[256];
 
@@ -35,6 +37,8 @@ static int set_up(void **state)
     assert_int_equal(os_mkdirs(path, 0700), 0);
     mem_free(&path);
     parts_node(&n);
+    member = (struct member){.node = &n};
+    n.member = &member;
     n.events[0] = &inventory_events;
     memset(&config, 0, sizeof(config));
     config.dir = dir;
