@@ -9,6 +9,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/mem.h"
 #include "cluster/peer/peer_client.h"
 #include "daemon/dataset.h"
@@ -49,6 +50,28 @@ static bool object_of(const struct dataset *ds, uint64_t sample, struct catalog_
     return rc == 0;
 }
 
+/* Names an object on all nodes: where it lies, whatever dataset it is of, so that datasets that
+ * overlap have their copies in common. Made of what the manager says of the dataset, not of this
+ * node's settings. */
+static uint64_t object_hash(struct dataset *ds, const struct catalog_entry *object)
+{
+    bool whole_keys = ds->url.scheme == URL_S3 || ds->url.scheme == URL_GS;
+    uint64_t parts[2];
+
+    if (ds->ownership.place == 0) {
+        char *place = mem_fmt("%d\n%s\n%s\n%s", (int)ds->url.scheme,
+                              ds->asked.endpoint != NULL ? ds->asked.endpoint : "",
+                              ds->url.bucket != NULL ? ds->url.bucket : "",
+                              whole_keys || ds->url.prefix == NULL ? "" : ds->url.prefix);
+
+        ds->ownership.place = hash64_str(place) | 1;
+        mem_free(&place);
+    }
+    parts[0] = ds->ownership.place;
+    parts[1] = hash64_str(object->key);
+    return hash64(parts, sizeof(parts));
+}
+
 /* To be handed over. It outlasts further changes of owners: the copy is still here. */
 static bool is_pending(const struct dataset *ds, uint64_t sample)
 {
@@ -75,7 +98,7 @@ static enum owner find_owner(struct dataset *ds, uint64_t sample)
 
     if (!object_of(ds, sample, &object))
         return OWNER_THIS_NODE; /* it needs no bucket, or the read will say what is wrong */
-    if (cluster_owns(ds->node->cluster, ds->cid, object.key, NULL, NULL, &peer)) {
+    if (cluster_owns(ds->node->cluster, ds->cid, object_hash(ds, &object), NULL, NULL, &peer)) {
         set_pending(ds, sample, false);
         return OWNER_THIS_NODE;
     }
@@ -124,7 +147,7 @@ bool dataset_gave_away(struct dataset *ds, uint64_t sample)
     struct catalog_entry object;
 
     return owner_of_sample(ds, sample) == OWNER_PEER && object_of(ds, sample, &object) &&
-           cluster_gave_away(ds->node->cluster, ds->cid, object.key);
+           cluster_gave_away(ds->node->cluster, ds->cid, object_hash(ds, &object));
 }
 
 void dataset_hand_over(struct dataset *ds, uint64_t sample)
@@ -166,7 +189,7 @@ bool dataset_peer(struct dataset *ds, uint64_t sample, struct cluster_peer *out)
     struct catalog_entry object;
 
     return n->peers != NULL && !dataset_owns(ds, sample) && object_of(ds, sample, &object) &&
-           !cluster_owns(n->cluster, ds->cid, object.key, unusable, n->peers, out);
+           !cluster_owns(n->cluster, ds->cid, object_hash(ds, &object), unusable, n->peers, out);
 }
 
 bool dataset_previous_owner(struct dataset *ds, uint64_t sample, bool draining,
@@ -176,8 +199,8 @@ bool dataset_previous_owner(struct dataset *ds, uint64_t sample, bool draining,
     struct catalog_entry object;
 
     return n->peers != NULL && is_shared(ds) && object_of(ds, sample, &object) &&
-           (draining ? cluster_draining_peer : cluster_previous_owner)(n->cluster, ds->cid,
-                                                                       object.key, out) &&
+           (draining ? cluster_draining_peer : cluster_previous_owner)(
+               n->cluster, ds->cid, object_hash(ds, &object), out) &&
            peers_usable(n->peers, out->name, out->address);
 }
 

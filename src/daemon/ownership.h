@@ -19,6 +19,7 @@ struct node_events;
 struct ownership {
     uint8_t *owners;           /* two bits per sample: enum owner; cleared with each view */
     uint64_t version;          /* cluster_owners_version() of them */
+    uint64_t place;            /* hash of where its objects lie; 0: not computed yet */
     uint8_t *pending;          /* a bit per sample: to be handed over; NULL: none */
     bool read_elsewhere;       /* the view says that other nodes read it ... */
     bool joined;               /* ... and the disk tier counts those as a job */

@@ -346,20 +346,13 @@ static const struct owners *owners_of(const struct cluster *c, const char *datas
     return p != NULL && p->owners.n > 0 ? &p->owners : &c->all;
 }
 
-static uint64_t chunk_of(const char *dataset, const char *key)
-{
-    uint64_t parts[2] = {hash64_str(dataset), hash64_str(key)};
-
-    return hash64(parts, sizeof(parts));
-}
-
-bool cluster_owns(const struct cluster *c, const char *dataset, const char *key,
+bool cluster_owns(const struct cluster *c, const char *dataset, uint64_t object,
                   bool (*skip)(const struct cluster_peer *peer, void *arg), void *arg,
                   struct cluster_peer *peer)
 {
     const struct owners *o = owners_of(c, dataset);
     int rank[RANK_MAX];
-    size_t n = owner_rank(o->nodes, o->n, chunk_of(dataset, key), rank, RANK_MAX);
+    size_t n = owner_rank(o->nodes, o->n, object, rank, RANK_MAX);
 
     for (size_t i = 0; i < n; i++) {
         const struct member *m = &c->members[o->member[rank[i]]];
@@ -377,21 +370,21 @@ bool cluster_owns(const struct cluster *c, const char *dataset, const char *key,
 
 /* The node that would own it if none drained. NULL: there is none. */
 static const struct member *draining_owner(const struct cluster *c, const char *dataset,
-                                           uint64_t chunk)
+                                           uint64_t object)
 {
     const struct placed *p = placed_of(c, dataset);
     const struct owners *o = p != NULL && p->draining.n > 0 ? &p->draining : &c->draining;
-    int i = owner_of(o->nodes, o->n, chunk);
+    int i = owner_of(o->nodes, o->n, object);
 
     return i < 0 ? NULL : &c->members[o->member[i]];
 }
 
 /* The node that owned it in the view before. NULL: there was none. */
-static const char *old_owner(const struct cluster *c, const char *dataset, uint64_t chunk)
+static const char *old_owner(const struct cluster *c, const char *dataset, uint64_t object)
 {
     const struct placed *p = placed_in(c->old.placed, c->old.n_placed, dataset);
     const struct owners *o = p != NULL && p->owners.n > 0 ? &p->owners : &c->old.all;
-    int i = owner_of(o->nodes, o->n, chunk);
+    int i = owner_of(o->nodes, o->n, object);
 
     return i < 0 ? NULL : c->old.members[o->member[i]].name;
 }
@@ -409,30 +402,30 @@ bool cluster_peer_named(const struct cluster *c, const char *name, struct cluste
     return false;
 }
 
-bool cluster_previous_owner(const struct cluster *c, const char *dataset, const char *key,
+bool cluster_previous_owner(const struct cluster *c, const char *dataset, uint64_t object,
                             struct cluster_peer *out)
 {
-    const char *name = old_owner(c, dataset, chunk_of(dataset, key));
+    const char *name = old_owner(c, dataset, object);
 
     return name != NULL && cluster_peer_named(c, name, out);
 }
 
-bool cluster_draining_peer(const struct cluster *c, const char *dataset, const char *key,
+bool cluster_draining_peer(const struct cluster *c, const char *dataset, uint64_t object,
                            struct cluster_peer *out)
 {
-    int i = owner_of(c->leaving.nodes, c->leaving.n, chunk_of(dataset, key));
+    int i = owner_of(c->leaving.nodes, c->leaving.n, object);
 
+    (void)dataset; /* its nodes own it; others may drain and have copies from before */
     return i >= 0 && cluster_peer_named(c, c->members[c->leaving.member[i]].name, out);
 }
 
-bool cluster_gave_away(const struct cluster *c, const char *dataset, const char *key)
+bool cluster_gave_away(const struct cluster *c, const char *dataset, uint64_t object)
 {
-    uint64_t chunk = chunk_of(dataset, key);
-    const struct member *m = draining_owner(c, dataset, chunk);
-    const char *old = old_owner(c, dataset, chunk);
+    const struct member *m = draining_owner(c, dataset, object);
+    const char *old = old_owner(c, dataset, object);
     struct cluster_peer peer;
 
-    if (cluster_owns(c, dataset, key, NULL, NULL, &peer))
+    if (cluster_owns(c, dataset, object, NULL, NULL, &peer))
         return false;
     return (m != NULL && !m->live && strcmp(m->name, c->name) == 0) ||
            (old != NULL && strcmp(old, c->name) == 0);

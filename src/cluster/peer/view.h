@@ -43,23 +43,24 @@ struct cluster_peer {
 };
 
 /*
- * Which node should read this object from the bucket? True: this one (also if unknown). False:
+ * Which node should read this object from the bucket? `object` is a hash that names it; the dataset
+ * says on which nodes it may be. True: this one (also if unknown). False:
  * *peer. A peer for which skip() is true is passed over for the next best. skip may be NULL.
  */
-bool cluster_owns(const struct cluster *c, const char *dataset, const char *key,
+bool cluster_owns(const struct cluster *c, const char *dataset, uint64_t object,
                   bool (*skip)(const struct cluster_peer *peer, void *arg), void *arg,
                   struct cluster_peer *peer);
 
 /* The peer that owned this object before owners changed last, and still answers: it may have a copy.
  * False: none. */
-bool cluster_previous_owner(const struct cluster *c, const char *dataset, const char *key,
+bool cluster_previous_owner(const struct cluster *c, const char *dataset, uint64_t object,
                             struct cluster_peer *out);
 /* The same of the nodes that drain: the one that would own it if they were alone. */
-bool cluster_draining_peer(const struct cluster *c, const char *dataset, const char *key,
+bool cluster_draining_peer(const struct cluster *c, const char *dataset, uint64_t object,
                            struct cluster_peer *out);
 /* Did this node own the object until owners changed last, or until it began to drain? Another one
  * owns it now. */
-bool cluster_gave_away(const struct cluster *c, const char *dataset, const char *key);
+bool cluster_gave_away(const struct cluster *c, const char *dataset, uint64_t object);
 bool cluster_is_draining(const struct cluster *c); /* this node */
 /* Another node that answers. */
 bool cluster_peer_named(const struct cluster *c, const char *name, struct cluster_peer *out);

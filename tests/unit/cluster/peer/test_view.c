@@ -3,6 +3,7 @@
  */
 #include "unit.h"
 
+#include "base/hash.h"
 #include "cluster/peer/view.h"
 
 static json_t *parse(const char *text)
@@ -43,7 +44,7 @@ static char owner_seen_by(struct cluster *c, const char *me, const char *dataset
     char key[32];
 
     snprintf(key, sizeof(key), "key-%u", i);
-    return cluster_owns(c, dataset, key, skip, NULL, &p) ? me[0] : p.name[0];
+    return cluster_owns(c, dataset, hash64_str(key), skip, NULL, &p) ? me[0] : p.name[0];
 }
 
 /* (CLUSTER-VIEW-1) */
@@ -110,7 +111,7 @@ static bool gave_away(const struct cluster *c, unsigned i)
     char key[32];
 
     snprintf(key, sizeof(key), "key-%u", i);
-    return cluster_gave_away(c, "d", key);
+    return cluster_gave_away(c, "d", hash64_str(key));
 }
 
 /* '-': nobody. */
@@ -120,7 +121,7 @@ static char asked_for_a_copy(const struct cluster *c, unsigned i, bool draining)
     char key[32];
 
     snprintf(key, sizeof(key), "key-%u", i);
-    return (draining ? cluster_draining_peer : cluster_previous_owner)(c, "d", key, &p) ? p.name[0]
+    return (draining ? cluster_draining_peer : cluster_previous_owner)(c, "d", hash64_str(key), &p) ? p.name[0]
                                                                                         : '-';
 }
 
