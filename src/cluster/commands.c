@@ -146,9 +146,11 @@ static void evict_work(struct work *w)
 {
     struct node_command *c = dlc_container(w, struct node_command, work);
 
-    c->disk_bytes = c->ds != NULL ? dataset_drop_chunks(c->ds)
+    bool deleted = json_is_true(json_object_get(c->message, "deleted"));
+
+    c->disk_bytes = c->ds != NULL ? inventory_drop_open(c->ds, deleted)
                                   : inventory_drop(c->node, text(c, "dataset"), text(c, "tenant"),
-                                                   text(c, "url"));
+                                                   text(c, "url"), deleted);
     loop_post(c->node->loop, &c->task);
 }
 

@@ -104,9 +104,10 @@ static void record_write(const struct dataset *ds)
     mem_free(&path);
 }
 
-/* Gives the catalog; NULL: there is no record, or it makes no sense. */
+/* Gives the catalog; NULL: there is no record, it makes no sense, or it names its chunks otherwise
+ * than *only (NULL: any). */
 static struct catalog *record_read(const struct node *n, const char *path,
-                                   struct name_hash *disk_id)
+                                   const struct name_hash *only, struct name_hash *disk_id)
 {
     struct buf text = BUF_INIT;
     json_t *record = os_read_file(path, RECORD_MAX, &text, NULL) < 0
@@ -123,7 +124,8 @@ static struct catalog *record_read(const struct node *n, const char *path,
         str_unhex(disk, 32, (unsigned char *)raw)) {
         *disk_id = (struct name_hash){be64toh(raw[0]), be64toh(raw[1])};
         where = mem_fmt("%s/catalogs/%s", n->config->dir, file);
-        if (catalog_open(where, &c, NULL) < 0)
+        if ((only != NULL && (only->hi != disk_id->hi || only->lo != disk_id->lo)) ||
+            catalog_open(where, &c, NULL) < 0)
             c = NULL;
         mem_free(&where);
     }
@@ -131,7 +133,72 @@ static struct catalog *record_read(const struct node *n, const char *path,
     return c;
 }
 
-uint64_t inventory_drop(struct node *n, const char *name, const char *tenant, const char *url)
+/* ---- dropping ---- */
+
+/* Catalogs of the datasets that have chunks in common with one. */
+struct overlap {
+    struct catalog *list[ENTRIES_MAX];
+    size_t n;
+    bool all; /* false: there are more */
+};
+
+static bool is_record(const char *file)
+{
+    const char *at = strchr(file, '@');
+
+    return file[0] != '.' && at != NULL && str_ends(at, INVENTORY_SUFFIX);
+}
+
+/* Of all records but that at `own`, which name their chunks alike. */
+static void overlap_open(const struct node *n, const char *own, struct name_hash disk_id,
+                         struct overlap *o)
+{
+    char *dir_path = mem_fmt("%s/catalogs", n->config->dir);
+    DIR *dir = os_opendir(dir_path);
+    const struct dirent *e;
+
+    *o = (struct overlap){.all = true};
+    while (dir != NULL && (e = os_readdir(dir)) != NULL) {
+        char *path = is_record(e->d_name) ? mem_fmt("%s/%s", dir_path, e->d_name) : NULL;
+        struct name_hash id;
+        struct catalog *c =
+            path != NULL && strcmp(path, own) != 0 ? record_read(n, path, &disk_id, &id) : NULL;
+
+        mem_free(&path);
+        if (c != NULL && o->n < ENTRIES_MAX) {
+            o->list[o->n++] = c;
+        } else if (c != NULL) {
+            o->all = false;
+            catalog_close(&c);
+        }
+    }
+    os_closedir(&dir);
+    mem_free(&dir_path);
+}
+
+static void overlap_close(struct overlap *o)
+{
+    for (size_t i = 0; i < o->n; i++)
+        catalog_close(&o->list[i]);
+}
+
+/* (INVENTORY-1) Copies belong to objects: those of another dataset stay, and all of them if there
+ * are more datasets than are looked at; then they go when space is needed. */
+static uint64_t drop_own(const struct node *n, const char *path, const struct catalog *c,
+                         struct name_hash disk_id)
+{
+    struct overlap o;
+    uint64_t bytes = 0;
+
+    overlap_open(n, path, disk_id, &o);
+    if (o.all)
+        bytes = catalog_drop_chunks(n->disk, c, disk_id, o.list, o.n);
+    overlap_close(&o);
+    return bytes;
+}
+
+uint64_t inventory_drop(struct node *n, const char *name, const char *tenant, const char *url,
+                        bool deleted)
 {
     char *path = record_path(n, name, tenant);
     struct catalog *c = NULL;
@@ -139,12 +206,26 @@ uint64_t inventory_drop(struct node *n, const char *name, const char *tenant, co
     uint64_t bytes = 0;
 
     if (path != NULL)
-        c = record_read(n, path, &disk_id);
+        c = record_read(n, path, NULL, &disk_id);
     if (c != NULL && lies_at(catalog_url(c), url)) {
-        bytes = catalog_drop_chunks(n->disk, c, disk_id);
+        bytes = deleted ? drop_own(n, path, c, disk_id)
+                        : catalog_drop_chunks(n->disk, c, disk_id, NULL, 0);
         os_unlink(path);
     }
     catalog_close(&c);
+    mem_free(&path);
+    return bytes;
+}
+
+uint64_t inventory_drop_open(const struct dataset *ds, bool deleted)
+{
+    char *path = deleted ? record_path(ds->node, ds->cid, ds->tenant) : NULL;
+    uint64_t bytes;
+
+    if (path == NULL)
+        return dataset_drop_chunks(ds, NULL, 0);
+    bytes = drop_own(ds->node, path, ds->catalog, ds->disk.id);
+    os_unlink(path);
     mem_free(&path);
     return bytes;
 }
@@ -189,7 +270,7 @@ static void drop_unknown(struct work *w)
     struct inventory_scan *scan = dlc_container(w, struct inventory_scan, work);
 
     for (unsigned i = 0; i < scan->n_unknown; i++)
-        inventory_drop(scan->node, scan->unknown[i]->name, scan->unknown[i]->tenant, "");
+        inventory_drop(scan->node, scan->unknown[i]->name, scan->unknown[i]->tenant, "", true);
     loop_post(scan->node->loop, &scan->task);
 }
 
@@ -266,9 +347,7 @@ static void read_names(struct work *w)
     const struct dirent *e;
 
     while (dir != NULL && scan->n_files < ENTRIES_MAX && (e = os_readdir(dir)) != NULL) {
-        const char *at = strchr(e->d_name, '@');
-
-        if (e->d_name[0] != '.' && at != NULL && str_ends(at, INVENTORY_SUFFIX))
+        if (is_record(e->d_name))
             scan->files[scan->n_files++] = mem_str(e->d_name);
     }
     os_closedir(&dir);

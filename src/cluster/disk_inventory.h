@@ -3,6 +3,7 @@
 #ifndef DLC_CLUSTER_DISK_INVENTORY_H
 #define DLC_CLUSTER_DISK_INVENTORY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define INVENTORY_SUFFIX ".owner" /* of a record: DIR/catalogs/NAME@TENANT.owner */
@@ -16,8 +17,11 @@ struct node_events;
 struct dataset *inventory_still_open(struct node *n, const char *name, const char *tenant,
                                      const char *url);
 /* X, blocks: drop the chunks of a dataset that is not open. Returns bytes; 0 if it is not recorded.
- */
-uint64_t inventory_drop(struct node *n, const char *name, const char *tenant, const char *url);
+ * deleted: another dataset goes on to use those that it has in common with this one. */
+uint64_t inventory_drop(struct node *n, const char *name, const char *tenant, const char *url,
+                        bool deleted);
+/* The same of one that is open. */
+uint64_t inventory_drop_open(const struct dataset *ds, bool deleted);
 /* The manager has accepted this node: open the datasets that an earlier daemon had open and the
  * manager still knows. */
 void inventory_open(struct node *n);

@@ -182,10 +182,11 @@ static void look_on_disk(struct work *w)
     struct catalog_entry e;
 
     memset(r->on_disk, 0, sizeof(r->on_disk));
-    for (uint64_t i = r->at; ds->node->disk != NULL && i < r->end; i++)
+    /* Copies of a deleted dataset that another one uses are that one's. */
+    for (uint64_t i = r->at; ds->node->disk != NULL && !ds->deleted && i < r->end; i++)
         if (catalog_get(ds->catalog, i, &e, NULL) == 0)
             r->on_disk[i - r->at] = disk_has(ds->node->disk, dataset_chunk(ds, e.key, e.etag));
-    if (ds->node->disk != NULL && !catalog_is_whole(ds->catalog) &&
+    if (ds->node->disk != NULL && !ds->deleted && !catalog_is_whole(ds->catalog) &&
         r->end == catalog_count(ds->catalog))
         look_for_derived(r);
     loop_post(ds->node->loop, &r->task);
@@ -565,7 +566,7 @@ json_t *report_figures(struct node *n)
 
         if (ds->cid == NULL || ds->state != DATASET_READY)
             continue;
-        if (!ds->stale)
+        if (!ds->stale && !ds->deleted)
             json_object_set_new(datasets, ds->cid, dataset_figures(ds));
         dlc_list_each (s, &ds->sessions)
             add_session(jobs, dlc_container(s, struct session, link));

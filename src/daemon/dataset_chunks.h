@@ -30,9 +30,11 @@ void dataset_enter_group(struct dataset *ds);
 void dataset_join(struct dataset *ds); /* a job starts to need it: a session or a warm-up */
 void dataset_leave(struct dataset *ds);
 
-/* X, blocks: drop its chunks (samples, unpacked copies) from the disk tier. Returns bytes freed. */
-uint64_t dataset_drop_chunks(const struct dataset *ds);
+/* X, blocks: drop its chunks (samples, unpacked copies) from the disk tier, but not those of samples
+ * in one of the n catalogs `others`, whose chunks are named alike. Returns bytes freed. */
+uint64_t dataset_drop_chunks(const struct dataset *ds, struct catalog *const *others, size_t n);
 /* The same for a dataset that is not open: disk_id names its chunks. */
-uint64_t catalog_drop_chunks(struct disk *d, const struct catalog *c, struct name_hash disk_id);
+uint64_t catalog_drop_chunks(struct disk *d, const struct catalog *c, struct name_hash disk_id,
+                             struct catalog *const *others, size_t n);
 
 #endif

@@ -195,7 +195,7 @@ static unsigned next_page(const struct conn *c, uint64_t after, struct dataset *
         struct dataset *ds = dlc_container(l, struct dataset, link);
         unsigned at;
 
-        if (!client_sees(c, ds) || ds->state != DATASET_READY || ds->id <= after ||
+        if (!client_sees(c, ds) || ds->state != DATASET_READY || ds->deleted || ds->id <= after ||
             (have == PAGE && ds->id > page[PAGE - 1]->id))
             continue;
         for (at = DLC_MIN(have, PAGE - 1); at > 0 && page[at - 1]->id > ds->id; at--)

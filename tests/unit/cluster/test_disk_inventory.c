@@ -102,9 +102,9 @@ static void chunks_of_an_open_one_are_dropped(void **state)
 
     (void)state;
     assert_int_equal(chunks(), N);
-    assert_int_equal(dataset_drop_chunks(ds), N * PARTS_SIZE);
+    assert_int_equal(dataset_drop_chunks(ds, NULL, 0), N * PARTS_SIZE);
     assert_int_equal(chunks(), 0);
-    assert_int_equal(dataset_drop_chunks(ds), 0);
+    assert_int_equal(dataset_drop_chunks(ds, NULL, 0), 0);
 }
 
 /* By name and tenant, as an order of the manager names it; another tenant's stays. */
@@ -116,12 +116,12 @@ static void what_is_left_is_found_by_name_and_tenant(void **state)
     (void)state;
     parts_free(open_one("train", "ann"));
     assert_int_equal(os_stat(note, &st), 0);
-    assert_int_equal(inventory_drop(&n, "train", "bob", ""), 0);
-    assert_int_equal(inventory_drop(&n, "test", "ann", ""), 0);
-    assert_int_equal(inventory_drop(&n, "train", "ann", "s3://elsewhere/p/"), 0);
-    assert_int_equal(inventory_drop(&n, "../train", "ann", ""), 0);
+    assert_int_equal(inventory_drop(&n, "train", "bob", "", true), 0);
+    assert_int_equal(inventory_drop(&n, "test", "ann", "", true), 0);
+    assert_int_equal(inventory_drop(&n, "train", "ann", "s3://elsewhere/p/", true), 0);
+    assert_int_equal(inventory_drop(&n, "../train", "ann", "", true), 0);
     assert_int_equal(chunks(), N);
-    assert_int_equal(inventory_drop(&n, "train", "ann", "s3://data/p/"), N * PARTS_SIZE);
+    assert_int_equal(inventory_drop(&n, "train", "ann", "s3://data/p/", true), N * PARTS_SIZE);
     assert_int_equal(chunks(), 0);
     assert_int_equal(os_stat(note, &st), -1);
     mem_free(&note);
@@ -136,7 +136,7 @@ static void records_of_other_names_are_not_read(void **state)
     (void)state;
     parts_free(open_one("train", "ann"));
     assert_int_equal(rename(note, older), 0);
-    assert_int_equal(inventory_drop(&n, "train", "ann", ""), 0);
+    assert_int_equal(inventory_drop(&n, "train", "ann", "", true), 0);
     assert_int_equal(chunks(), N);
     assert_int_equal(os_unlink(older), 0);
     mem_free(&older);
