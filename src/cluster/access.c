@@ -221,7 +221,10 @@ static struct resolve_call *asking_find(struct node *n, const struct question *q
 static int not_worth_asking(struct node *n, const char *token, bool stranger, struct dlc_err *err)
 {
     if (token != NULL && (strlen(token) != TOKEN_LEN || !str_starts(token, "dlc_")))
-        return dlc_err_set(err, DLC_EDENIED, "this is not a token: tokens begin with dlc_");
+        return dlc_err_set(
+            err, DLC_EDENIED,
+            "this is not a token: a token is dlc_ and %d more characters; was it copied whole?",
+            TOKEN_LEN - 4);
     if (stranger && token != NULL && token_is_refused(n, token))
         return dlc_err_set(err, DLC_EDENIED, "the manager does not know this token");
     if (n->member->n_resolves >= (token_is_known(n, token) ? QUESTIONS_MAX : UNKNOWN_MAX) ||

@@ -33,6 +33,7 @@ struct http_client {
     struct server_address addresses[ADDRESSES_MAX];
     size_t n_addresses, at; /* at: the one that answered last */
     char *token_line, *ca, *ca_pem;
+    const char *ca_setting;
     struct tls_identity *identity; /* NULL: none */
     struct buf connect_to;         /* of a node; "": any server */
     struct dlc_dur timeout;
@@ -143,10 +144,11 @@ static int explain(struct call *k, const struct server_address *p, CURLcode code
                            why);
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
-        return dlc_err_set(err, DLC_EDENIED,
-                           "%s: its certificate is not trusted; name its authority in a PEM file "
-                           "(%.200s)",
-                           p->shown, why);
+        return dlc_err_set(
+            err, DLC_EDENIED,
+            "%s: its certificate is not trusted; name its authority in %s "
+            "(%.200s)",
+            p->shown, k->client->ca_setting != NULL ? k->client->ca_setting : "a PEM file", why);
     case CURLE_URL_MALFORMAT:
         return dlc_err_set(err, DLC_EINVAL, "%s is not an address; write http://HOST:PORT",
                            p->shown);
@@ -394,6 +396,7 @@ int http_client_open(const struct http_client_config *cfg, struct http_client **
     c->token_line = cfg->token != NULL ? mem_fmt("Authorization: Bearer %s", cfg->token) : NULL;
     c->ca = ca != NULL && *ca != '\0' ? mem_str(ca) : NULL;
     c->ca_pem = mem_str(cfg->ca_pem);
+    c->ca_setting = cfg->ca_setting;
     c->identity = tls_identity_get(cfg->identity);
     rc = parse_addresses(c, cfg->base, err);
     if (rc == 0 && cfg->node != NULL)

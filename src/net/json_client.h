@@ -23,9 +23,10 @@ struct http_client;
 struct http_client_config {
     const char *base; /* "http://host:port", "https://…", "unix:/path", several with commas: tried
                        * in turn when one does not answer or says it does not lead (503) */
-    const char *token;  /* NULL: none */
-    const char *ca;     /* PEM file; NULL: the system's */
-    const char *ca_pem; /* PEM text, instead of it; NULL: none. Needs libcurl 7.77 */
+    const char *token;      /* NULL: none */
+    const char *ca;         /* PEM file; NULL: the system's */
+    const char *ca_setting; /* how people name that file; borrowed for ever, NULL: "a PEM file" */
+    const char *ca_pem;     /* PEM text, instead of it; NULL: none. Needs libcurl 7.77 */
     /* Its certificate is shown to servers. A reference is taken; NULL: none. */
     struct tls_identity *identity;
     /* The server is this node: it must show its certificate, of an authority of `identity`. base is

@@ -21,6 +21,7 @@ static int connect_http(struct manager_client *c, struct dlc_err *err)
     if (c->http != NULL)
         return 0;
     http.identity = c->identity;
+    http.ca_setting = "a PEM file with --manager-ca FILE (DLCACHE_MANAGER_CA)";
     if (c->config.find_token != NULL) {
         rc = c->config.find_token(c->config.arg, &token, err);
         http.token = token;

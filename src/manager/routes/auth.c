@@ -141,7 +141,10 @@ int token_caller(struct api *api, const char *token, struct caller *out, struct 
 
     *out = (struct caller){0};
     if (!looks_like_token(token))
-        return dlc_err_set(err, DLC_EDENIED, "this is not a token: tokens begin with dlc_");
+        return dlc_err_set(
+            err, DLC_EDENIED,
+            "this is not a token: a token is dlc_ and %d more characters; was it copied whole?",
+            TOKEN_LEN - 4);
     token_hash(token, hash);
     return token_hash_caller(api, hash, out, err);
 }
