@@ -34,18 +34,10 @@ static int library_error(int code, struct dlc_err *err)
 /* Forget the dataset, so that the next read is a cold one. */
 static int evict(const struct config *config, const char *url, struct dlc_err *err)
 {
-    json_t *request =
-        json_pack("{s:s, s:s, s:o}", "op", "evict", "tier", "all", "url", msg_string(url));
-    struct ctl c = CTL_INIT;
     struct msg answer = MSG_INIT;
-    int rc = ctl_open(&c, config, false, err);
+    int rc = ctl_evict(config, url, "all", NULL, NULL, &answer, err);
 
-    if (rc == 0)
-        rc = ctl_call(&c, request, NULL, NULL, &answer, err);
-    else
-        json_decref(request);
     msg_release(&answer);
-    ctl_close(&c);
     return rc;
 }
 
@@ -258,7 +250,7 @@ out:
 
 const struct command cmd_bench = {
     .name = "bench",
-    .synopsis = "URL [-n N] [--json]",
+    .synopsis = "(URL | dlcache://NAME) [-n N] [--json]",
     .summary = "Measure a bucket from here, cold and cached.",
     .details = "Lists the bucket, forgets what is cached of the dataset, reads samples through the "
                "daemon as a\n"
@@ -266,6 +258,7 @@ const struct command cmd_bench = {
                "the transfer\n"
                "of the samples it reads.",
     .examples = "  $ dlcache bench s3://my-bucket/train/\n"
+                "  $ dlcache bench dlcache://imagenet\n"
                 "  $ dlcache bench -n 500 --json gs://my-bucket/train/\n"
                 "  $ dlcache bench 'file:///data/images?latency=30ms'     as if it were far away\n",
     ONE_OPERAND("the URL of a dataset"),

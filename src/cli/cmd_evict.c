@@ -6,37 +6,6 @@
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 
-static json_t *request(const char *url, const char *tier)
-{
-    json_t *r = json_pack("{s:s, s:s}", "op", "evict", "tier", tier);
-
-    if (url != NULL)
-        json_object_set_new(r, "url", msg_string(url));
-    return r;
-}
-
-/* The daemon knows what is cached of a dataset once it is open; open one that is not. */
-static int evict(const struct config *config, const char *url, const char *tier,
-                 struct progress *bar, struct msg *answer, struct dlc_err *err)
-{
-    struct ctl c = CTL_INIT;
-    struct msg opened = MSG_INIT;
-    int rc = url != NULL ? ctl_check_url(url, err) : 0;
-
-    if (rc == 0)
-        rc = ctl_open(&c, config, true, err);
-    if (rc == 0)
-        rc = ctl_call_as(&c, config, request(url, tier), answer, err);
-    if (rc == DLC_ENOTFOUND && url != NULL) {
-        rc = ctl_open_dataset(&c, config, url, false, show_progress, bar, &opened, err);
-        if (rc == 0)
-            rc = ctl_call_as(&c, config, request(url, tier), answer, err);
-    }
-    msg_release(&opened);
-    ctl_close(&c);
-    return rc;
-}
-
 static void print_result(const json_t *answer, bool json)
 {
     uint64_t memory = json_u64_at(answer, "memory_bytes"), disk = json_u64_at(answer, "disk_bytes");
@@ -76,7 +45,7 @@ static int run(const struct command *cmd, int argc, char **argv)
         goto out;
     }
     progress_init(&bar, "samples", a.quiet || json);
-    rc = evict(&a.config, all ? NULL : a.operands[0], tier, &bar, &answer, &err);
+    rc = ctl_evict(&a.config, all ? NULL : a.operands[0], tier, show_progress, &bar, &answer, &err);
     progress_end(&bar);
     if (rc < 0) {
         status = cli_fail(cmd, &err);
@@ -92,7 +61,7 @@ out:
 
 const struct command cmd_evict = {
     .name = "evict",
-    .synopsis = "(URL | --all) [--tier memory|disk|all] [--json]",
+    .synopsis = "(URL | dlcache://NAME | --all) [--tier memory|disk|all] [--json]",
     .summary = "Forget what is cached.",
     .details = "Gives back the memory and disk space of one dataset, or of all. Samples that a "
                "program is\n"
@@ -103,6 +72,7 @@ const struct command cmd_evict = {
                "nodes or admins.",
     .examples = "  $ dlcache evict s3://my-bucket/train/\n"
                 "  $ dlcache evict --tier memory s3://my-bucket/train/\n"
+                "  $ dlcache evict dlcache://imagenet\n"
                 "  $ dlcache evict --all\n",
     .max = 1,
     .run = run,

@@ -182,3 +182,33 @@ int ctl_open_dataset(struct ctl *c, const struct config *config, const char *url
     }
     return ctl_call(c, request, on_progress, priv, answer, err);
 }
+
+static json_t *evict_request(const char *url, const char *tier)
+{
+    json_t *r = json_pack("{s:s, s:s}", "op", "evict", "tier", tier);
+
+    if (url != NULL)
+        json_object_set_new(r, "url", msg_string(url));
+    return r;
+}
+
+int ctl_evict(const struct config *config, const char *url, const char *tier,
+              ctl_progress_f *on_progress, void *priv, struct msg *answer, struct dlc_err *err)
+{
+    struct ctl c = CTL_INIT;
+    struct msg opened = MSG_INIT;
+    int rc = url != NULL ? ctl_check_url(url, err) : 0;
+
+    if (rc == 0)
+        rc = ctl_open(&c, config, true, err);
+    if (rc == 0)
+        rc = ctl_call_as(&c, config, evict_request(url, tier), answer, err);
+    if (rc == DLC_ENOTFOUND && url != NULL) {
+        rc = ctl_open_dataset(&c, config, url, false, on_progress, priv, &opened, err);
+        if (rc == 0)
+            rc = ctl_call_as(&c, config, evict_request(url, tier), answer, err);
+    }
+    msg_release(&opened);
+    ctl_close(&c);
+    return rc;
+}

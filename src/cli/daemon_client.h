@@ -52,6 +52,13 @@ int ctl_call_as(struct ctl *c, const struct config *config, json_t *request, str
                 struct dlc_err *err);
 
 /* Is this a URL at all? No daemon is started for one that is not. */
+/*
+ * Evict a dataset, or all of them (url: NULL), from a tier: "memory", "disk", "all". A dataset that
+ * is not open at the daemon is opened first. Gives *answer.
+ */
+int ctl_evict(const struct config *config, const char *url, const char *tier,
+              ctl_progress_f *on_progress, void *priv, struct msg *answer, struct dlc_err *err);
+
 int ctl_check_url(const char *url, struct dlc_err *err);
 
 /* The endpoint that this environment means: the daemon may have been started in another one. NULL:

@@ -14,6 +14,7 @@
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 #include "cli/resource_name.h"
+#include "ipc/node_marker.h"
 #include "net/manager_client.h"
 
 #define STARTING DLC_SEC(3)
@@ -36,84 +37,132 @@ static void wait_for_daemon(const char *socket, const char *api)
         dlc_sleep(DLC_MS(20));
 }
 
-/* The sockets that may answer and exist, as addresses; "" when there are none. Gives. */
-static char *local_addresses(const struct config *c)
-{
-    char *paths[] = {mem_fmt("%s.api", c->socket), mem_fmt("%s/manager.sock", c->dir)};
-    struct buf all = BUF_INIT;
+/* Where the manager is, and how we came to know. */
+struct place {
+    char *base;              /* "": nothing says */
+    struct node_marker node; /* its manager; name NULL: it is not */
+};
 
-    if (!is_socket(paths[1]))
-        wait_for_daemon(c->socket, paths[0]);
-    for (size_t i = 0; i < DLC_COUNT(paths); i++) {
-        if (is_socket(paths[i]))
-            buf_addf(&all, "%sunix:%s", all.len > 0 ? "," : "", paths[i]);
-        mem_free(&paths[i]);
+static void place_release(struct place *p)
+{
+    mem_free(&p->base);
+    node_marker_release(&p->node);
+}
+
+/* The socket as an address, if there is one; "" otherwise. Takes path, gives. */
+static char *address_of(char *path)
+{
+    char *address = is_socket(path) ? mem_fmt("unix:%s", path) : mem_str("");
+
+    mem_free(&path);
+    return address;
+}
+
+static struct place find_place(const struct config *c)
+{
+    struct place p = {.base = mem_str(c->manager), .node = NODE_MARKER_INIT};
+    char *api, *beside;
+
+    if (p.base[0] != '\0')
+        return p;
+    mem_free(&p.base);
+    beside = address_of(mem_fmt("%s/manager.sock", c->dir));
+    if (beside[0] == '\0' && node_marker_load(c, &p.node)) {
+        mem_free(&beside);
+        p.base = mem_str(p.node.manager);
+        return p;
     }
-    return buf_take(&all);
+    api = mem_fmt("%s.api", c->socket);
+    if (beside[0] == '\0')
+        wait_for_daemon(c->socket, api);
+    api = address_of(api);
+    p.base = mem_fmt("%s%s%s", api, api[0] != '\0' && beside[0] != '\0' ? "," : "", beside);
+    mem_free(&api);
+    mem_free(&beside);
+    return p;
 }
 
 bool api_is_known(const struct config *c)
 {
-    char *local;
-    bool known;
+    struct place p = find_place(c);
+    bool known = p.base[0] != '\0';
 
-    if (c->manager[0] != '\0')
-        return true;
-    local = local_addresses(c);
-    known = local[0] != '\0';
-    mem_free(&local);
+    place_release(&p);
     return known;
 }
 
 /* ---- who ---- */
 
-/* Gives *out, NULL: none. */
-static int find_token(const struct config *c, bool local, char **out, struct dlc_err *err)
+/* admin.token in --dir, if that is the directory of a manager, or of a person who copied it there.
+ * Gives *out, NULL: none. */
+static int find_admin_token(const struct config *c, char **out, struct dlc_err *err)
 {
-    int rc = token_load(c, NULL, out, err);
-    char *path;
+    char *path = mem_fmt("%s/admin.token", c->dir), *lock = mem_fmt("%s/daemon.lock", c->dir);
+    int rc = 0;
 
-    if (rc < 0 || *out != NULL || local)
-        return rc;
-    path = mem_fmt("%s/admin.token", c->dir);
-    if (access(path, R_OK) == 0)
+    if (access(path, R_OK) == 0 && access(lock, F_OK) < 0)
         rc = token_load_file(path, out, err);
     mem_free(&path);
+    mem_free(&lock);
     return rc;
+}
+
+/* Gives *out, NULL: none. */
+static int find_token(const struct config *c, const struct place *p, char **out,
+                      struct dlc_err *err)
+{
+    int rc = token_load(c, NULL, out, err);
+
+    if (rc < 0 || *out != NULL || p->node.name != NULL || str_starts(p->base, "unix:"))
+        return rc;
+    return find_admin_token(c, out, err);
+}
+
+/* The authority that a setting names, else the one that the node uses. */
+static const char *find_ca(const struct config *c, const struct place *p)
+{
+    if (c->manager_ca[0] != '\0')
+        return c->manager_ca;
+    return p->node.name != NULL && p->node.ca[0] != '\0' && access(p->node.ca, R_OK) == 0
+               ? p->node.ca
+               : NULL;
 }
 
 int api_open(struct api *a, const struct config *c, struct dlc_err *err)
 {
-    bool named = c->manager[0] != '\0';
-    char *base = named ? mem_str(c->manager) : local_addresses(c), *token = NULL;
-    bool local = str_starts(base, "unix:");
+    struct place p = find_place(c);
+    char *token = NULL;
     int rc = 0;
 
-    if (base[0] == '\0')
+    if (p.base[0] == '\0')
         rc = dlc_err_set(err, DLC_ENODAEMON,
                          "no manager at %s.api or %s/manager.sock: name one with --manager "
                          "http://HOST:PORT, or start one with `dlcache serve` or `dlcache manager`",
                          c->socket, c->dir);
+    if (p.node.name != NULL && isatty(STDERR_FILENO) == 1)
+        fprintf(stderr, "asking %s, the manager of this machine's node %s\n", p.base, p.node.name);
     if (rc == 0)
-        rc = find_token(c, local, &token, err);
+        rc = find_token(c, &p, &token, err);
     if (rc == 0) {
         const struct manager_client_config mc = {
-            .http.base = base,
+            .http.base = p.base,
             .http.token = token,
-            .http.ca = c->manager_ca[0] != '\0' ? c->manager_ca : NULL,
+            .http.ca = find_ca(c, &p),
         };
 
-        a->has_token = token != NULL || local;
+        a->has_token = token != NULL || str_starts(p.base, "unix:");
+        a->node = p.node.name != NULL ? mem_str(p.node.name) : NULL;
         rc = manager_client_open(&mc, &a->manager, err);
     }
     secret_free(&token);
-    mem_free(&base);
+    place_release(&p);
     return rc;
 }
 
 void api_close(struct api *a)
 {
     manager_client_close(&a->manager);
+    mem_free(&a->node);
 }
 
 /* ---- asking ---- */
@@ -127,6 +176,9 @@ static int explain(const struct api *a, struct dlc_err *err)
         dlc_err_set(err, DLC_EDENIED,
                     "%s wants a token: name its file with --token-file, or set DLCACHE_TOKEN",
                     manager_client_address(a->manager));
+    else if (status == 0 && a->node != NULL)
+        dlc_err_set(err, said.code, "the manager of this machine's node %s: %s", a->node,
+                    said.text);
     else if (status == 401)
         dlc_err_set(err, DLC_EDENIED,
                     "%s does not take this token (--token-file, DLCACHE_TOKEN): %s",

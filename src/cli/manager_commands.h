@@ -3,9 +3,11 @@
  * What commands that ask the manager have in common, on net/manager_client.h: find the manager and
  * the token, make the parts of a request, show the answer as a table or as it came.
  *
- * Address: --manager, DLCACHE_MANAGER, else the Unix socket of the daemon's embedded manager
- * (SOCKET.api), else that of a `dlcache manager` with the same --dir. Token: as token_load(), else
- * admin.token in --dir if it can be read; a Unix socket needs none.
+ * Address: --manager, DLCACHE_MANAGER, else the Unix socket of a `dlcache manager` with the same
+ * --dir, else the manager of the node whose place --socket is (ipc/node_marker.h), else the Unix
+ * socket of the daemon's embedded manager (SOCKET.api). Token: as token_load(). For a manager that
+ * was named also admin.token in --dir, if that is no daemon's directory: a daemon's is of its own
+ * embedded manager. A Unix socket needs none.
  */
 #ifndef DLC_CLI_MANAGER_COMMANDS_H
 #define DLC_CLI_MANAGER_COMMANDS_H
@@ -24,11 +26,12 @@ struct manager_client;
 struct api {
     struct manager_client *manager;
     bool has_token; /* we show one */
+    char *node;     /* of this machine, whose manager it is; NULL: it was named, or is local */
 };
 
 #define API_INIT                                                                                   \
     {                                                                                              \
-        NULL, false                                                                                \
+        NULL, false, NULL                                                                          \
     }
 
 /* Does anything say where a manager is: a setting, or a socket that exists? */

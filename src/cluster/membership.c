@@ -181,9 +181,12 @@ static int open_parts(struct node *n, struct dlc_err *err)
 static void leave_marker(const struct node *n)
 {
     struct dlc_err err = DLC_ERR_INIT;
+    char *ca = n->config->manager_ca[0] != '\0' ? os_realpath(n->config->manager_ca) : NULL;
+    int rc = node_marker_write(n->config->socket, agent_name(n->member->agent),
+                               n->membership->manager, ca, &err);
 
-    if (node_marker_write(n->config->socket, agent_name(n->member->agent), n->membership->manager,
-                          &err) < 0)
+    free(ca); /* of libc */
+    if (rc < 0)
         log_warn("while this node is down, programs may start a stand-alone daemon in its place: "
                  "%s",
                  err.text);

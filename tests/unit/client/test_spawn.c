@@ -229,7 +229,7 @@ static void test_place_of_a_node(void **state)
 
     (void)state;
     program("echo x > $NOTED");
-    assert_int_equal(node_marker_write(config.socket, "n1", "manager", NULL), 0);
+    assert_int_equal(node_marker_write(config.socket, "n1", "manager", NULL, NULL), 0);
     assert_int_equal(spawn(DLC_SEC(30), &err), DLC_ENODAEMON);
     assert_string_equal(note(), "");
     assert_true(fcntl(0, F_GETFD) >= 0);

@@ -29,13 +29,13 @@ static void test_written_and_replaced(void **state)
 
     (void)state;
     expect(NULL);
-    assert_int_equal(node_marker_write(at, "gpu1", "https://m:7070", &err), 0);
+    assert_int_equal(node_marker_write(at, "gpu1", "https://m:7070", NULL, &err), 0);
     expect("node gpu1 of https://m:7070");
     assert_int_equal(node_marker_refuse(at, DLC_EBUSY, &err), DLC_EBUSY);
     assert_non_null(strstr(err.text, "is the place of node gpu1 of https://m:7070: "));
     assert_int_equal(stat(file, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0644); /* other users are to wait for the node too */
-    assert_int_equal(node_marker_write(at, "gpu2", "https://m:7070,https://n:7070", &err), 0);
+    assert_int_equal(node_marker_write(at, "gpu2", "https://m:7070,https://n:7070", NULL, &err), 0);
     expect("node gpu2 of https://m:7070,https://n:7070");
     assert_int_equal(os_write_file(file, "x", 1, 0644, &err), 0);
     expect(NULL);
@@ -50,7 +50,7 @@ static void test_nowhere_to_write(void **state)
     struct dlc_err err = DLC_ERR_INIT;
 
     (void)state;
-    assert_int_equal(node_marker_write("/nonexistent/s.sock", "a", "http://m", &err),
+    assert_int_equal(node_marker_write("/nonexistent/s.sock", "a", "http://m", NULL, &err),
                      DLC_ENOTFOUND);
     assert_non_null(strstr(err.text, "/nonexistent/s.sock.node"));
 }
