@@ -63,6 +63,7 @@ static int manage(struct server *s, struct dlc_err *err)
         .job_ttl = config->job_ttl,
         .lock_ttl = config->lock_ttl,
         .certificate_life = config->certificate_life,
+        .no_shared_node_token = !config->shared_node_token,
     };
     const struct sandbox_plan plan = {
         .role = SANDBOX_MANAGER, .config = config, .as_user = server_open_log};

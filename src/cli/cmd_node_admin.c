@@ -198,6 +198,52 @@ static int drain(const struct command *cmd, int argc, char **argv)
     return status;
 }
 
+/* ---- join-token ---- */
+
+/* The token alone goes to standard output, so that it can go to a file. */
+static void print_join_token(const json_t *answer, void *arg)
+{
+    (void)arg;
+    fprintf(
+        stderr,
+        "a token with which one process joins as node %s, within %llu s; it is shown this once. "
+        "Start the node with --token-file:\n",
+        json_text_at(answer, "name"), (unsigned long long)json_u64_at(answer, "life_s"));
+    printf("%s\n", json_text_at(answer, "token"));
+}
+
+static int join_token(const struct command *cmd, int argc, char **argv)
+{
+    bool json = false;
+    const char *life = NULL;
+    const struct args_option options[] = {
+        {"life", 'l', "TIME", "How long it may be used. Default: 1h.", NULL, &life},
+        API_JSON(&json),
+        API_END,
+    };
+    struct dlc_err err = DLC_ERR_INIT;
+    struct args a = ARGS_INIT;
+    struct dlc_dur d = DLC_SEC(3600);
+    char *path;
+    int status;
+
+    if (!kind_begin(&a, cmd, options, argc, argv, "/join-token", &path, &status)) {
+        args_release(&a);
+        return status;
+    }
+    if (life != NULL && (!str_parse_dur(life, &d) || d.ns < DLC_SEC(1).ns)) {
+        dlc_err_set(&err, DLC_EINVAL, "--life %s: a time such as 30m or 1h is needed", life);
+        status = cli_fail(cmd, &err);
+    } else {
+        status = api_do(cmd, &a, json, "POST", path,
+                        json_pack("{s:I}", "life_s", (json_int_t)(d.ns / DLC_SEC(1).ns)),
+                        print_join_token, NULL);
+    }
+    mem_free(&path);
+    args_release(&a);
+    return status;
+}
+
 /* ---- revoke ---- */
 
 static void say_revoked(const json_t *n, void *arg)
@@ -308,6 +354,21 @@ static const struct command sub_leave = {
     .kind = &nodes,
 };
 
+static const struct command sub_join_token = {
+    .name = "node join-token",
+    .synopsis = "NAME [--life TIME] [--json]",
+    .summary = "Make a token with which one machine joins as NAME, once.",
+    .details =
+        "Only the token goes to standard output; the manager keeps a hash of it. The node that\n"
+        "joins with it gets a credential of its own, which it keeps in --dir (node.credential)\n"
+        "and which speaks for no other node. So no machine needs the token that all nodes\n"
+        "share (node.token), and a manager with --no-shared-node-token does not accept that.",
+    .examples = "  $ (umask 077; dlcache node join-token gpu7 > gpu7.token)\n",
+    ONE_OPERAND(NAME),
+    .run = join_token,
+    .kind = &nodes,
+};
+
 static const struct command sub_revoke = {
     .name = "node revoke",
     .synopsis = "NAME [--json]",
@@ -334,5 +395,6 @@ static const struct command sub_unrevoke = {
 };
 
 const struct command *const node_subs[] = {
-    &sub_ls, &sub_show, &sub_drain, &sub_undrain, &sub_leave, &sub_revoke, &sub_unrevoke, NULL,
+    &sub_ls,         &sub_show,   &sub_drain,    &sub_undrain, &sub_leave,
+    &sub_join_token, &sub_revoke, &sub_unrevoke, NULL,
 };

@@ -21,6 +21,7 @@
 #include "manager/store/seal.h"
 #include "manager/store/store.h"
 #include "manager/tables/node_revocation.h"
+#include "manager/tables/node_token.h"
 #include "manager/tables/tables.h"
 #include "net/server.h"
 
@@ -94,6 +95,7 @@ static void tick(struct manager *m)
     tables_tick(&m->tables);
     if (now.ns >= m->purge_at.ns && leader_holds(&m->tables)) {
         idempotency_purge(&m->api);
+        node_tokens_purge(&m->tables);
         m->purge_at = dlc_mono_add(now, PURGE_EVERY);
     }
 }
@@ -273,6 +275,7 @@ int manager_open(const struct manager_config *config, struct manager **out, stru
     m->tables.job_ttl = or_default(config->job_ttl, DLC_SEC(60));
     m->tables.leader.ttl = or_default(config->lock_ttl, DLC_SEC(10));
     m->api = (struct api){.tag = API_TAG, .tables = &m->tables, .started = dlc_mono_now()};
+    m->api.no_shared_node_token = config->no_shared_node_token;
     m->api.certificate_life = or_default(config->certificate_life, DLC_SEC(48 * 3600));
     event_streams_init(&m->api.streams);
     if (config->tenant_networks != NULL)

@@ -14,6 +14,8 @@
 #ifndef DLC_MANAGER_MANAGER_H
 #define DLC_MANAGER_MANAGER_H
 
+#include <stdbool.h>
+
 #include "base/clock.h"
 #include "base/err.h"
 
@@ -33,6 +35,7 @@ struct manager_config {
     struct dlc_dur job_ttl;      /* 0: 60 s */
     struct dlc_dur lock_ttl;     /* 0: 10 s */
     struct dlc_dur certificate_life; /* of certificates of nodes; 0: 48 h */
+    bool no_shared_node_token;       /* DIR/node.token opens nothing */
 };
 
 int manager_open(const struct manager_config *c, struct manager **out, struct dlc_err *err);

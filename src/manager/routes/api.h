@@ -43,6 +43,7 @@ struct api {
     struct audit_log *audit;              /* NULL: none */
     struct dlc_dur certificate_life;      /* of nodes */
     struct authority_trust trust;         /* whose certificates are valid */
+    bool no_shared_node_token;            /* nodes have tokens of their own */
     struct dlc_mono started;
     struct ticket_signer *tickets;
 };

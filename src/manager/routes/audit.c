@@ -28,6 +28,7 @@ static const struct {
     {"DELETE", "/v1/nodes/{name}", "node.leave"},
     {"POST", "/v1/nodes/{name}/drain", "node.drain"},
     {"POST", "/v1/nodes/{name}/rejoin", "node.rejoin"},
+    {"POST", "/v1/nodes/{name}/join-token", "node.join-token"},
     {"POST", "/v1/nodes/{name}/revoke", "node.revoke"},
     {"POST", "/v1/nodes/{name}/certificate", "node.certificate"},
     {"POST", "/v1/authority/rotate", "authority.rotate"},
@@ -88,6 +89,8 @@ static void fill_actor(struct audit_event *e, const struct http_request *r,
     /* Nodes share a token. A node that asks for itself was identified by the number of its run. */
     if (who->role == ROLE_NODE && e->outcome == AUDIT_OK)
         e->name = json_string_value(json_object_get(r->body, "node"));
+    if (who->role == ROLE_NODE && who->node[0] != '\0')
+        e->name = who->node;
     e->by = who->for_tenant ? role_name(ROLE_ADMIN) : NULL;
     e->local = r->uid >= 0;
     e->uid = r->uid;

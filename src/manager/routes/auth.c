@@ -18,6 +18,7 @@
 #include "manager/routes/api.h"
 #include "manager/routes/route_util.h"
 #include "manager/store/wall_time.h"
+#include "manager/tables/node_token.h"
 
 #define TOKEN_FILE_MAX 4096
 
@@ -128,6 +129,10 @@ int token_hash_caller(struct api *api, const unsigned char hash[static SHA256_LE
     auth_tokens_get(&api->auth, &files);
     if (file_has(&files.admin, hash))
         out->role = ROLE_ADMIN;
+    else if (file_has(&files.node, hash) && api->no_shared_node_token)
+        rc = dlc_err_set(err, DLC_EDENIED,
+                         "node.token opens nothing here (--no-shared-node-token): an admin makes a "
+                         "token for each node (`dlcache node join-token NAME`)");
     else if (file_has(&files.node, hash))
         out->role = ROLE_NODE;
     else
@@ -181,6 +186,30 @@ bool caller_sees(const struct caller *who, const char *tenant)
     return who->role == ROLE_TENANT && tenant != NULL && strcmp(who->tenant, tenant) == 0;
 }
 
+/* As token_caller(), and of single nodes. */
+static int request_caller(struct api *api, const char *token, struct caller *out,
+                          struct dlc_err *err)
+{
+    int rc = token_caller(api, token, out, err);
+    unsigned char hash[SHA256_LEN];
+    struct node_token n;
+
+    if (rc != DLC_EDENIED || !looks_like_token(token))
+        return rc;
+    *out = (struct caller){0};
+    token_hash(token, hash);
+    token_doc_id(hash, out->token_id);
+    rc = node_token_get(api->tables, out->token_id, &n);
+    if (rc < 0 && rc != DLC_EDENIED)
+        dlc_err_set(err, rc, "the store does not answer");
+    if (rc == 0) {
+        out->role = ROLE_NODE;
+        out->joins = n.joins;
+        memcpy(out->node, n.node, sizeof(out->node));
+    }
+    return rc;
+}
+
 static void refuse_token(struct api *api, struct http_request *r, struct http_reply *reply,
                          const struct dlc_err *err)
 {
@@ -216,32 +245,50 @@ static bool act_as_tenant(const struct http_request *r, struct http_reply *reply
     return true;
 }
 
+const char *caller_node(const struct http_request *r)
+{
+    const struct caller *who = caller_of(r);
+
+    return r->node != NULL ? r->node : who->node[0] != '\0' ? who->node : NULL;
+}
+
 bool caller_is_node(const struct http_request *r, const char *node, struct http_reply *reply)
 {
-    if (node == NULL || r->node == NULL || strcmp(r->node, node) == 0)
+    const char *token = caller_of(r)->node;
+    bool by_token = token[0] != '\0' && node != NULL && strcmp(token, node) != 0;
+
+    if (node == NULL || (!by_token && (r->node == NULL || strcmp(r->node, node) == 0)))
         return true;
-    http_problem(reply, 403, "Not allowed", "the certificate is of node %s, not of %s", r->node,
-                 node);
+    http_problem(reply, 403, "Not allowed", "the %s is of node %s, not of %s",
+                 by_token ? "token" : "certificate", by_token ? token : r->node, node);
     return false;
 }
 
-/* Where the manager speaks TLS, a node shows the certificate that it got with its join, and acts
- * for no other node. */
-static bool check_certificate(const struct http_request *r, const struct http_route *route,
-                              struct http_reply *reply)
+/* A node acts for no other node. Where the manager speaks TLS, it shows the certificate that it got
+ * with its join. */
+static bool check_node(const struct http_request *r, const struct http_route *route,
+                       struct http_reply *reply)
 {
     bool about_node = str_starts(route->pattern, "/v1/nodes/{name}") &&
                       strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0;
 
-    if (current.who.role != ROLE_NODE || !r->asked_certificate)
+    if (current.who.role != ROLE_NODE)
         return true;
-    if (r->node == NULL && (route->roles & ROUTE_JOINS) == 0) {
+    if (current.who.joins && (route->roles & ROUTE_JOINS) == 0) {
+        http_problem(reply, 401, "Join token",
+                     "this token lets node %s join, once, and nothing else: the node has got a "
+                     "credential of its own for the rest",
+                     current.who.node);
+        return false;
+    }
+    if (r->asked_certificate && r->node == NULL && (route->roles & ROUTE_JOINS) == 0) {
         http_problem(reply, 401, "Certificate missing",
-                     "a node shows its certificate here, which is valid and of this cluster: it "
+                     "a node shows its certificate here, which is valid, of this cluster and not "
+                     "revoked: it "
                      "gets one when it joins (PUT /v1/nodes/NAME with certificate_request)");
         return false;
     }
-    return !about_node || caller_is_node(r, r->params[0], reply);
+    return caller_is_node(r, about_node ? r->params[0] : r->node, reply);
 }
 
 bool auth_check(struct http_request *r, const struct http_route *route, struct http_reply *reply,
@@ -256,7 +303,7 @@ bool auth_check(struct http_request *r, const struct http_route *route, struct h
     if (roles == 0)
         return true;
     if (r->token != NULL) {
-        if (token_caller(api, r->token, &current.who, &err) < 0) {
+        if (request_caller(api, r->token, &current.who, &err) < 0) {
             refuse_token(api, r, reply, &err);
             return false;
         }
@@ -274,7 +321,7 @@ bool auth_check(struct http_request *r, const struct http_route *route, struct h
                      role_name(current.who.role));
         return false;
     }
-    if (!check_certificate(r, route, reply))
+    if (!check_node(r, route, reply))
         return false;
     if (strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0 &&
         (route->roles & ROUTE_READS) == 0 && !leader_leads(api->tables)) {

@@ -8,6 +8,9 @@
  * "token.HASH" of kind STORE_MANAGER names the tenant of a token. The document decides: an entry
  * that a crash has left grants nothing.
  *
+ * A node may have a token of its own (tables/node_token.h), which speaks for this node alone. Such
+ * tokens count in the check alone: at other places, such as the socket of a node, they are unknown.
+ *
  * A token, if there is one, identifies the caller, also through the Unix socket; without one the
  * socket's users are admins.
  */
@@ -54,11 +57,17 @@ struct auth {
     struct file_stamp admin_file, node_file; /* the thread's that reloads */
 };
 
+#define TOKEN_LEN    47 /* "dlc_" and 43 characters of base64url */
+#define TOKEN_ID_LEN (6 + 2 * SHA256_LEN)
+
 struct caller {
     enum role role;
-    char tenant[NAME_MAX_LEN + 1]; /* of role ROLE_TENANT, else "" */
-    bool for_tenant;               /* an admin that acts as the tenant */
-    char object[NAME_MAX_LEN + 1]; /* id of the dataset that the request is about; "": none yet */
+    char tenant[NAME_MAX_LEN + 1];   /* of role ROLE_TENANT, else "" */
+    bool for_tenant;                 /* an admin that acts as the tenant */
+    char object[NAME_MAX_LEN + 1];   /* id of the dataset that the request is about; "": none yet */
+    char node[NAME_MAX_LEN + 1];     /* of role ROLE_NODE: that it is the token of; "": of all */
+    bool joins;                      /* the token lets that node join, and nothing else */
+    char token_id[TOKEN_ID_LEN + 1]; /* of joins: its document */
 };
 
 /* The caller that the check has identified; valid in handlers, on their thread. */
@@ -69,11 +78,11 @@ const char *role_name(enum role role); /* "admin", "node" or "tenant" */
 /* May the caller speak for this node (NULL: it names none), as far as its certificate says? False:
  * the reply says why not. */
 bool caller_is_node(const struct http_request *r, const char *node, struct http_reply *reply);
+/* The node that the caller is, by its certificate or token; NULL: neither says. */
+const char *caller_node(const struct http_request *r);
 /* Admins see everything, tenants their own. Nodes see nothing by this. */
 bool caller_sees(const struct caller *who, const char *tenant);
 
-#define TOKEN_LEN    47 /* "dlc_" and 43 characters of base64url */
-#define TOKEN_ID_LEN (6 + 2 * SHA256_LEN)
 void token_new(char out[static TOKEN_LEN + 1]);
 void token_hash(const char *token, unsigned char out[static SHA256_LEN]);
 /* "token.HASH": the document that names the owner of a token. */

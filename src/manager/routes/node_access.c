@@ -23,8 +23,9 @@ int node_access_identify(struct api *api, const struct node_asker *who, struct s
                            "the question does not say which node asks: use the same version of "
                            "dlcache on all machines");
     if (who->certificate != NULL && strcmp(who->certificate, who->name) != 0)
-        return dlc_err_set(err, DLC_EDENIED, "node %s asks with the certificate of node %s",
-                           who->name, who->certificate);
+        return dlc_err_set(err, DLC_EDENIED,
+                           "node %s asks with the certificate or token of node %s", who->name,
+                           who->certificate);
     rc = store_get(api->tables->store, STORE_NODE, who->name, node, err);
     if (rc < 0 && rc != DLC_ENOTFOUND)
         return rc;

@@ -25,7 +25,7 @@ struct api;
 
 struct node_asker {
     const char *name, *instance; /* NULL: not said */
-    const char *certificate;     /* the node that its certificate names; NULL: it has none */
+    const char *certificate;     /* the node that its certificate or token names; NULL: none does */
     const char *session;         /* SHA-256 of a program's token, in hexadecimal; or NULL */
 };
 

@@ -13,13 +13,16 @@
 bool node_revoke_allows_join(struct api *api, const struct http_request *r, const char *node,
                              struct http_reply *reply)
 {
-    if (caller_of(r)->role != ROLE_NODE || !revocations_bar(api->tables, node))
+    const struct caller *who = caller_of(r);
+
+    if (who->role != ROLE_NODE || who->node[0] != '\0' || !revocations_bar(api->tables, node))
         return true;
     http_problem(
         reply, 403, "Revoked",
         "node %s was revoked, so the token that all nodes share does not open its name; an "
-        "admin may allow it again: `dlcache node unrevoke %s`",
-        node, node);
+        "admin lets it join with a token of its own (`dlcache node join-token %s`), or "
+        "allows the name again (`dlcache node unrevoke %s`)",
+        node, node, node);
     return false;
 }
 

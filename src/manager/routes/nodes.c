@@ -12,6 +12,7 @@
 #include "manager/routes/api.h"
 #include "manager/routes/json_fields.h"
 #include "manager/routes/node_certificate.h"
+#include "manager/routes/node_join_token.h"
 #include "manager/routes/node_revoke.h"
 #include "manager/routes/route_util.h"
 #include "manager/routes/tickets.h"
@@ -319,7 +320,8 @@ void route_nodes_join(struct http_request *r, struct http_reply *reply, void *ct
     if (name == NULL || !read_body(r, fields, reply) || !check_address(j.address, reply) ||
         !read_if_match(r, &expect, reply))
         return;
-    if (!node_revoke_allows_join(api, r, name, reply))
+    if (!node_revoke_allows_join(api, r, name, reply) ||
+        !node_join_token_use(api, r, j.instance, reply))
         return;
     j.missed = is_missed(api, name);
     if (join(api, name, expect, &j, &d, &is_new, &err) < 0) {
@@ -334,7 +336,8 @@ void route_nodes_join(struct http_request *r, struct http_reply *reply, void *ct
             event_log(api->tables->store, "", "node.joined", json_pack("{s:s}", "name", name));
         doc = node_doc(api, &d, caller_of(r));
         json_object_set_new(doc, "known", json_boolean(!is_new));
-        if (request == NULL || node_certificate_add(api, name, request, doc, reply))
+        if ((request == NULL || node_certificate_add(api, name, request, doc, reply)) &&
+            node_join_token_answer(api, r, name, doc, reply))
             nodes_reply(api, name, 0, doc, is_new ? 201 : 200, d.version, reply);
         else
             json_decref(doc);

@@ -222,7 +222,7 @@ void route_resolve(struct http_request *r, struct http_reply *reply, void *ctx)
     bool refused;
     int rc;
 
-    q.node.certificate = r->node;
+    q.node.certificate = caller_node(r);
     if (!read_request(api, r, &q, reply))
         return;
     rc = find_dataset(api, &q, &d, &err);

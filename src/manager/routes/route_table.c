@@ -12,6 +12,7 @@
 #include "manager/routes/jobs.h"
 #include "manager/routes/keys.h"
 #include "manager/routes/node_certificate.h"
+#include "manager/routes/node_join_token.h"
 #include "manager/routes/node_revoke.h"
 #include "manager/routes/nodes.h"
 #include "manager/routes/openapi.h"
@@ -55,6 +56,7 @@ const struct http_route route_table[] = {
     {"DELETE", "/v1/nodes/{name}", ROLE_NODE | ROLE_ADMIN, route_nodes_leave},
     {"POST", "/v1/nodes/{name}/drain", ROLE_ADMIN, route_nodes_drain},
     {"POST", "/v1/nodes/{name}/rejoin", ROLE_ADMIN, route_nodes_rejoin},
+    {"POST", "/v1/nodes/{name}/join-token", ROLE_ADMIN, route_nodes_join_token},
     {"POST", "/v1/nodes/{name}/revoke", ROLE_ADMIN, route_nodes_revoke},
     {"POST", "/v1/nodes/{name}/heartbeat", ROLE_NODE, route_nodes_heartbeat},
     {"POST", "/v1/nodes/{name}/certificate", ROLE_NODE, route_nodes_certificate},

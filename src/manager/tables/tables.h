@@ -9,6 +9,8 @@
  *           |               |               |                  |                |
  *     node_commands   job_table   node_table   cluster_view    |                |
  *           |               |          |            |          |                |
+ *     node_token                |          |            |          |                |
+ *           |               |          |            |          |                |
  *     node_revocation           |          |            |          |                |
  *           |               |          |            |          |                |
  *     documents   dataset_index   leader   event_log   job_doc   dataset_doc ---+   cluster_keys

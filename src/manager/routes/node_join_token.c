@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "manager/routes/node_join_token.h"
+
+#include <openssl/crypto.h>
+
+#include "base/log.h"
+#include "manager/routes/api.h"
+#include "manager/routes/json_fields.h"
+#include "manager/routes/route_util.h"
+#include "manager/tables/node_token.h"
+
+#define LIFE_S     3600
+#define LIFE_MAX_S (30 * 86400)
+
+/* A new token in *out, which is stored by its hash. */
+static int make(struct api *api, const char *node, struct dlc_dur life,
+                char out[static TOKEN_LEN + 1], struct dlc_err *err)
+{
+    unsigned char hash[SHA256_LEN];
+    char id[TOKEN_ID_LEN + 1];
+
+    token_new(out);
+    token_hash(out, hash);
+    token_doc_id(hash, id);
+    return node_token_put(api->tables, id, node, life, err);
+}
+
+void route_nodes_join_token(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    struct api *api = api_of(ctx);
+    const char *name = read_name(r, 0, "node", reply);
+    uint64_t life = LIFE_S;
+    const struct field fields[] = {{"life_s", FIELD_U64, false, LIFE_MAX_S, &life}, {NULL}};
+    struct dlc_err err = DLC_ERR_INIT;
+    char token[TOKEN_LEN + 1];
+
+    if (name == NULL || !read_body(r, fields, reply))
+        return;
+    if (life == 0) {
+        refuse_field(reply, "", "life_s", "must be 1 or more");
+        return;
+    }
+    if (make(api, name, DLC_SEC((int64_t)life), token, &err) < 0)
+        reply_store_error(api, r, reply, &err);
+    else
+        reply_doc(
+            reply, 201,
+            json_pack("{s:s, s:s, s:I}", "name", name, "token", token, "life_s", (json_int_t)life),
+            0);
+    OPENSSL_cleanse(token, sizeof(token));
+}
+
+bool node_join_token_use(struct api *api, struct http_request *r, const char *instance,
+                         struct http_reply *reply)
+{
+    const struct caller *who = caller_of(r);
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc;
+
+    if (!who->joins)
+        return true;
+    if (instance[0] == '\0') {
+        refuse_field(reply, "", "instance", "is missing: a join token is for one process");
+        return false;
+    }
+    rc = node_token_use(api->tables, who->token_id, instance, &err);
+    if (rc == DLC_EDENIED)
+        http_problem(reply, 401, "Unknown token",
+                     "%s; an admin makes another: `dlcache node join-token %s`", err.text,
+                     who->node);
+    else if (rc < 0)
+        reply_store_error(api, r, reply, &err);
+    return rc == 0;
+}
+
+bool node_join_token_answer(struct api *api, struct http_request *r, const char *node,
+                            json_t *answer, struct http_reply *reply)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    char token[TOKEN_LEN + 1];
+    int rc;
+
+    if (!caller_of(r)->joins)
+        return true;
+    rc = make(api, node, DLC_MS(0), token, &err);
+    if (rc == 0) {
+        json_object_set_new(answer, "credential", json_string(token));
+        log_info("node %s joined by its join token", node);
+    } else {
+        reply_store_error(api, r, reply, &err);
+    }
+    OPENSSL_cleanse(token, sizeof(token));
+    return rc == 0;
+}
