@@ -20,6 +20,7 @@
 #include "net/manager_client.h"
 #include "cluster/certificate.h"
 #include "cluster/identity.h"
+#include "cluster/node_credential.h"
 #include "daemon/state.h"
 #include "cluster/peer/view.h"
 #include "daemon/daemon.h"
@@ -213,6 +214,7 @@ static void told(struct agent *a, json_t *answer, const json_t *sent, bool joine
     struct loop_call e = {.agent = a, .body = answer, .sent = sent, .joined = joined, .well = well};
 
     loop_call_run(&e, digest);
+    secret_json_wipe(json_object_get(answer, "credential"));
     json_decref(answer);
 }
 
@@ -229,10 +231,6 @@ static int use_certificate(struct agent *a, struct manager_client *client, struc
         return e.rc;
     }
     agent_client_certify(a, client);
-    dlc_mtx_lock(&a->mtx);
-    a->certified = true;
-    dlc_cond_broadcast(&a->wake);
-    dlc_mtx_unlock(&a->mtx);
     return 0;
 }
 
@@ -256,17 +254,26 @@ static int join(struct agent *a, struct manager_client *client, const char *path
 
     if (rc == 0)
         rc = manager_client_call(client, "PUT", path, who, &answer, err);
+    if (rc < 0 && manager_client_status(client) == 401)
+        agent_client_denied(a);
+    if (rc == 0)
+        log_info("joined the manager at %s as %s", manager_client_address(client), a->name);
+    if (rc == 0)
+        agent_client_joined(a, client, answer);
     if (rc == 0 && a->certificate != NULL)
         rc = certificate_take(a->certificate, a->name, answer, &id, err);
     if (rc == 0 && a->certificate != NULL)
         rc = use_certificate(a, client, id, err);
-    if (rc < 0)
+    if (rc < 0) {
         json_decref(answer);
-    if (rc == 0) {
-        log_info("joined the manager at %s as %s", manager_client_address(client), a->name);
-        told(a, answer, NULL, true, false);
+        return rc;
     }
-    return rc;
+    dlc_mtx_lock(&a->mtx);
+    a->joined = true;
+    dlc_cond_broadcast(&a->wake);
+    dlc_mtx_unlock(&a->mtx);
+    told(a, answer, NULL, true, false);
+    return 0;
 }
 
 static struct dlc_dur interval_of(const json_t *answer)
@@ -375,8 +382,10 @@ static void be_member(struct agent *a, struct manager_client *client)
             joined = false; /* a manager that does not know us */
             again = DLC_MS(0);
         } else if (rc < 0) {
-            /* Our name may be another's by now, or our certificate have expired. */
-            joined = joined && rc != DLC_EBUSY && (rc != DLC_EDENIED || a->certificate == NULL);
+            /* Our name may be another's by now, our certificate have expired, or we were revoked.
+             * The credential is written by this thread alone. */
+            joined = joined && rc != DLC_EBUSY &&
+                     (rc != DLC_EDENIED || (a->certificate == NULL && a->credential == NULL));
             patience = backoff_next(patience, RETRY_FIRST, (struct dlc_dur){usual.ns * RETRY_MOST});
             again = patience;
         } else {
@@ -470,6 +479,8 @@ int agent_open(struct node *n, const struct agent_ops *ops, const char *address,
     a->certificate = certificate;
     a->name = m->name != NULL ? mem_str(m->name) : default_name();
     identity_open(&a->identity, n->config->dir);
+    if (!m->inside)
+        a->credential = node_credential_load(n->config->dir);
     a->base = mem_str(m->inside ? NULL : m->manager);
     dlc_mtx_init(&a->mtx, LCK_agent);
     dlc_cond_init(&a->wake);
@@ -516,6 +527,7 @@ void agent_close(struct agent **ap)
     dlc_cond_release(&a->answered);
     dlc_mtx_release(&a->mtx);
     identity_close(&a->identity);
+    secret_free(&a->credential);
     mem_free(&a->name);
     mem_free(&a->base);
     mem_free(&a->address);

@@ -64,11 +64,10 @@ void agent_calls_fail(struct agent *a, const struct dlc_err *err)
 }
 
 /* Is there a manager to ask, or is it known that there is none? With mtx. The manager wants our
- * certificate, which comes with the join. */
+ * certificate or credential, which come with the join. */
 static bool can_ask(const struct agent *a)
 {
-    return a->broken ||
-           (a->ready && (a->certificate == NULL || a->certified || a->trouble.code != 0));
+    return a->broken || (a->ready && (a->joined || a->trouble.code != 0));
 }
 
 /* The next call, or NULL when the agent ends. */
@@ -91,7 +90,7 @@ static int nobody(struct agent *a, struct dlc_err *err)
     int rc = 0;
 
     dlc_mtx_lock(&a->mtx);
-    if (a->broken || (a->certificate != NULL && !a->certified)) {
+    if (a->broken || (a->certificate != NULL && !a->joined)) {
         *err = a->trouble;
         rc = err->code;
     }

@@ -36,15 +36,17 @@ struct agent {
 
     struct dlc_mtx mtx; /* rank LCK_agent */
     struct dlc_cond wake, answered;
-    bool ready;             /* G: mtx: base and the node's token are known */
-    bool certified;         /* G: mtx: there is a certificate */
-    bool broken;            /* G: mtx: there is no control plane, and will be none */
-    bool ending;            /* G: mtx */
-    struct dlc_list calls;  /* G: mtx */
-    struct dlc_list later;  /* G: mtx: calls that wait until there is no other */
-    struct dlc_err trouble; /* G: mtx: why the manager does not answer; code 0: it does */
-    _Atomic bool away;      /* W beating, R any, relaxed: a hint */
-    bool refused;           /* the beating thread's: the manager did not take the last report */
+    bool ready;              /* G: mtx: base and the node's token are known */
+    bool joined;             /* G: mtx: it did once, and has what it needs to ask */
+    char *credential;        /* G: mtx: of this node; NULL: it has none */
+    bool credential_refused; /* G: mtx: the manager does not know it: --token-file is tried */
+    bool broken;             /* G: mtx: there is no control plane, and will be none */
+    bool ending;             /* G: mtx */
+    struct dlc_list calls;   /* G: mtx */
+    struct dlc_list later;   /* G: mtx: calls that wait until there is no other */
+    struct dlc_err trouble;  /* G: mtx: why the manager does not answer; code 0: it does */
+    _Atomic bool away;       /* W beating, R any, relaxed: a hint */
+    bool refused;            /* the beating thread's: the manager did not take the last report */
 };
 
 static inline struct agent *agent_of(void *arg)
@@ -66,6 +68,11 @@ void agent_calls_fail(struct agent *a, const struct dlc_err *err);
 
 /* Gives a client that asks as this node. */
 int agent_client_open(struct agent *a, struct manager_client **out, struct dlc_err *err);
+/* The manager did not know our token (401): the other one, of --token-file or our credential, is
+ * shown from the next request on. */
+void agent_client_denied(struct agent *a);
+/* The answer to a join: it may bring a credential, which is shown from now on. */
+void agent_client_joined(struct agent *a, struct manager_client *client, const json_t *answer);
 /* It shows the newest certificate from the next request on. */
 void agent_client_certify(struct agent *a, struct manager_client *client);
 

@@ -16,6 +16,7 @@
 #include "cluster/disk_inventory.h"
 #include "cluster/handover.h"
 #include "cluster/member.h"
+#include "cluster/node_credential.h"
 #include "cluster/peer/peer_client.h"
 #include "cluster/peer_server.h"
 #include "cluster/peer/redis_tier.h"
@@ -76,6 +77,12 @@ static void digest(struct node *n, const struct agent_news *news)
 {
     const json_t *view = json_object_get(news->answer, "view");
 
+    const char *credential = json_string_value(json_object_get(news->answer, "credential"));
+
+    if (credential != NULL) { /* who has it is this node's administrator */
+        secret_free(&n->token);
+        n->token = mem_str(credential);
+    }
     if (news->joined) {
         cluster_joined(n->cluster);
         report_again(n);
@@ -164,11 +171,14 @@ static int open_parts(struct node *n, struct dlc_err *err)
 
     pc.tls = certificate_for_peers(m->certificate);
     if (rc == 0 && !s->inside)
+        n->token = node_credential_load(n->config->dir);
+    if (rc == 0 && !s->inside && n->token == NULL)
         rc = token_load(n->config, NULL, &n->token, err);
     if (rc == 0 && !s->inside && n->token == NULL)
         rc = dlc_err_set(err, DLC_EDENIED,
-                         "a node needs the token of nodes: --token-file with a copy of the "
-                         "manager's DIR/node.token");
+                         "a node needs a token to join: --token-file with one that an admin makes "
+                         "for it (`dlcache node join-token NAME`), or with a copy of the manager's "
+                         "DIR/node.token");
     if (rc == 0 && s->listen != NULL)
         rc = peer_server_open(n, s->listen, pc.tls, &m->peer_server, err);
     if (rc == 0 && m->peer_server != NULL && (n->peers = peers_new(&pc, err)) == NULL)

@@ -147,6 +147,12 @@ void manager_client_identity(struct manager_client *c, struct tls_identity *id)
         http_client_identity(c->http, id);
 }
 
+void manager_client_forget_token(struct manager_client *c)
+{
+    if (c->config.find_token != NULL)
+        http_client_close(&c->http);
+}
+
 int manager_client_status(const struct manager_client *c)
 {
     return c->status;

@@ -62,6 +62,8 @@ int manager_client_lines(struct manager_client *c, const char *path,
 
 /* Show this certificate from the next request on. Takes a reference. */
 void manager_client_identity(struct manager_client *c, struct tls_identity *id);
+/* The token is found again for the next request. */
+void manager_client_forget_token(struct manager_client *c);
 int manager_client_status(const struct manager_client *c); /* of the last answer; 0: none came */
 const char *manager_client_address(const struct manager_client *c); /* as http_client_at() */
 
