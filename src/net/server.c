@@ -62,9 +62,14 @@ static int start(struct http_server *s, struct listener *l, struct dlc_err *err)
     };
     bool secure = !l->local && s->cert.len > 0;
 
+    /* One of its own: if it does not start, libmicrohttpd closes what it was given. Its number may be
+     * another thread's by the time that we would close it. */
+    l->taken = os_dup(l->fd);
+    if (l->taken < 0)
+        return dlc_err_sys(err, "cannot listen");
     l->daemon = MHD_start_daemon(
         secure ? flags | MHD_USE_TLS : flags, 0, NULL, NULL, exchange_access, l,
-        MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, l->fd,
+        MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, l->taken,
         MHD_OPTION_CONNECTION_LIMIT, s->config.connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT,
         l->local ? 0 : s->config.connections - s->config.connections / 4,
         MHD_OPTION_CONNECTION_TIMEOUT, s->idle_s, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
@@ -75,6 +80,7 @@ static int start(struct http_server *s, struct listener *l, struct dlc_err *err)
         secure ? tls : &tls[DLC_COUNT(tls) - 1], MHD_OPTION_END);
     if (l->daemon != NULL)
         return 0;
+    l->taken = -1;
     return secure ? dlc_err_set(err, DLC_EINVAL,
                                 "the HTTPS server does not start; check that certificate and key "
                                 "are PEM and belong together")
@@ -174,8 +180,8 @@ static struct http_server *blank(const struct http_server_config *c)
     if (s->config.max_values == 0)
         s->config.max_values = 100000;
     s->idle_s = c->idle.ns == 0 ? 60 : (unsigned)DLC_MAX(c->idle.ns / DLC_SEC(1).ns, 1);
-    s->tcp = (struct listener){.fd = -1, .server = s};
-    s->local = (struct listener){.fd = -1, .local = true, .server = s};
+    s->tcp = (struct listener){.fd = -1, .taken = -1, .server = s};
+    s->local = (struct listener){.fd = -1, .taken = -1, .local = true, .server = s};
     dlc_mtx_init(&s->mtx, LCK_http);
     dlc_cond_init(&s->quiet);
     dlc_cond_init(&s->watch_wake);
@@ -228,6 +234,14 @@ static void wait_quiet(struct http_server *s)
     dlc_mtx_unlock(&s->mtx);
 }
 
+static void listener_release(struct listener *l)
+{
+    if (l->daemon != NULL)
+        MHD_stop_daemon(l->daemon);
+    os_close(&l->taken);
+    os_close(&l->fd);
+}
+
 void http_server_close(struct http_server **sp)
 {
     struct http_server *s = *sp;
@@ -240,12 +254,8 @@ void http_server_close(struct http_server **sp)
     stop_listening(s);
     wait_quiet(s);
     conns_close(s);
-    if (s->tcp.daemon != NULL)
-        MHD_stop_daemon(s->tcp.daemon);
-    if (s->local.daemon != NULL)
-        MHD_stop_daemon(s->local.daemon);
-    os_close(&s->tcp.fd);
-    os_close(&s->local.fd);
+    listener_release(&s->tcp);
+    listener_release(&s->local);
     secret_buf_release(&s->key);
     buf_release(&s->cert);
     buf_release(&s->authorities);

@@ -27,6 +27,7 @@
 struct listener {
     struct MHD_Daemon *daemon;
     int fd;
+    int taken;  /* libmicrohttpd's descriptor of the same socket */
     bool local; /* a Unix socket */
     bool quiesced;
     struct http_server *server;

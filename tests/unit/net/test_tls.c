@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* TLS with a certificate made on the spot. */
 #include <arpa/inet.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <unistd.h>
 
 #include "base/buf.h"
 #include "base/mem.h"
@@ -185,9 +190,62 @@ static void test_bad_files(void **state)
     assert_null(s);
 }
 
+static unsigned descriptors(void)
+{
+    unsigned n = 0;
+
+    for (int fd = 0; fd < 1024; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+/* A thread that finds one of its descriptors closed by somebody else. */
+static void *open_and_close(void *arg)
+{
+    _Atomic bool *end = arg;
+    uintptr_t lost = 0;
+
+    while (!atomic_load(end)) {
+        int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+        sched_yield();
+        lost += fd >= 0 && close(fd) < 0;
+    }
+    return (void *)lost;
+}
+
+/* What libmicrohttpd closes when it does not start is not closed twice: the number may be another
+ * thread's by then. */
+static void test_a_server_that_does_not_start_closes_no_other_descriptor(void **state)
+{
+    struct http_server_config c = {.address = "127.0.0.1:0", .tls_cert = key, .tls_key = cert};
+    _Atomic bool end = false;
+    struct dlc_err err;
+    unsigned before;
+    pthread_t threads[2];
+    void *lost;
+
+    (void)state;
+    before = descriptors();
+    for (unsigned i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, open_and_close, &end), 0);
+    for (int i = 0; i < 300; i++) {
+        struct http_server *s = NULL;
+
+        assert_int_equal(http_server_open(&c, &s, &err), DLC_EINVAL);
+    }
+    atomic_store(&end, true);
+    for (unsigned i = 0; i < 2; i++) {
+        pthread_join(threads[i], &lost);
+        assert_null(lost);
+    }
+    assert_int_equal(descriptors(), before);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_server_that_does_not_start_closes_no_other_descriptor),
         cmocka_unit_test(test_the_certificate_is_checked),
         cmocka_unit_test(test_the_authority_is_found_again),
         cmocka_unit_test(test_streams_and_the_end),
