@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "manager/manager.h"
 
-#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,18 +11,16 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/syscalls.h"
+#include "manager/api_server.h"
 #include "manager/fingerprints.h"
 #include "manager/routes/api.h"
-#include "manager/routes/audit.h"
 #include "manager/routes/idempotency.h"
-#include "manager/routes/route_table.h"
 #include "manager/routes/tickets.h"
 #include "manager/store/seal.h"
 #include "manager/store/store.h"
 #include "manager/tables/node_revocation.h"
 #include "manager/tables/node_token.h"
 #include "manager/tables/tables.h"
-#include "net/server.h"
 
 #define TICK         DLC_MS(100)
 #define PURGE_EVERY  DLC_SEC(3600)
@@ -36,7 +33,7 @@ struct manager {
     struct fingerprints fingerprints;
     struct tables tables;
     struct api api;
-    struct http_server *server;
+    struct api_server server;
     pthread_t thread;
     bool has_thread;
     bool ending;                         /* G: tables.mtx */
@@ -50,7 +47,7 @@ static struct dlc_dur or_default(struct dlc_dur d, struct dlc_dur otherwise)
 
 const char *manager_address(const struct manager *m)
 {
-    return m->server != NULL ? http_server_address(m->server) : NULL;
+    return api_server_address(&m->server);
 }
 
 /* ---- the thread ---- */
@@ -62,12 +59,12 @@ static bool may_lead(void *ctx, struct dlc_err *err)
 
 static const struct leader_hooks leader_hooks = {.may_lead = may_lead, .begin = tables_load};
 
-/* Keys and tokens that were replaced in their files count without a restart; so do nodes that
- * another manager revoked. */
+/* Keys, tokens and a certificate that were replaced in their files count without a restart; so do
+ * nodes that another manager revoked. */
 static void reload_access(struct manager *m)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    int keys = seal_reload(m->seal, &err), tokens;
+    int keys = seal_reload(m->seal, &err), tokens, certificate;
 
     if (keys > 0)
         log_info("%s was read again", seal_source(m->seal));
@@ -82,6 +79,12 @@ static void reload_access(struct manager *m)
         log_info("tokens in %s were read again", m->dir);
     else if (tokens != 0)
         log_error("tokens in %s: %s", m->dir, err.text);
+    err = (struct dlc_err)DLC_ERR_INIT;
+    certificate = api_server_reload(&m->server, &err);
+    if (certificate > 0)
+        log_info("the certificate was read again: new connections see it");
+    else if (certificate < 0)
+        log_error("the certificate stays as it was: %s", err.text);
 }
 
 static void tick(struct manager *m)
@@ -185,40 +188,11 @@ static char *reachable(const char *address, bool tls)
     return mem_fmt("%s://%s", scheme, address);
 }
 
-static void identify(const void *der, size_t len, char node[static TLS_NAME_MAX], void *ctx)
-{
-    static_assert(TLS_NAME_MAX >= NAME_MAX_LEN + 1, "a node's name");
-    uint32_t generation;
-
-    authority_identify(&api_of(ctx)->trust, der, len, node, &generation);
-    if (node[0] != '\0' && revocations_refuse(api_of(ctx)->tables, node, generation))
-        node[0] = '\0'; /* (NODE-REVOCATION-1) */
-}
-
 static int open_server(struct manager *m, const struct manager_config *config, struct dlc_err *err)
 {
-    char *authorities = NULL;
-    struct http_server_config h = {
-        .address = config->listen,
-        .unix_path = config->unix_path,
-        .tls_cert = config->tls_cert,
-        .tls_key = config->tls_key,
-        .routes = route_table,
-        .ctx = &m->api,
-        .check = auth_check,
-        .answered = audit_request,
-    };
     struct leader *leader = &m->tables.leader;
-    int rc = 0;
+    int rc = api_server_open(&m->server, &m->api, config, err);
 
-    if (config->tls_cert != NULL) {
-        h.identify = identify;
-        rc = authority_list(m->store, m->seal, &authorities, err);
-        h.authorities = authorities;
-    }
-    if (rc == 0)
-        rc = http_server_open(&h, &m->server, err);
-    mem_free(&authorities);
     if (rc < 0)
         return rc;
     dlc_mtx_lock(&m->tables.mtx);
@@ -298,7 +272,7 @@ void manager_close(struct manager **mp)
     if (m == NULL)
         return;
     end_thread(m);
-    http_server_close(&m->server);
+    api_server_close(&m->server);
     tickets_close(&m->api);
     event_streams_release(&m->api.streams);
     address_rules_release(&m->api.tenant_networks);
