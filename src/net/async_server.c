@@ -410,11 +410,13 @@ int async_server_identity(struct async_server *s, const struct tls_identity *id,
     return 0;
 }
 
-void async_count_stranger(struct async_server *s)
+void async_count_stranger(struct async_server *s, const char *from, bool began)
 {
     dlc_mtx_lock(&s->mtx);
     s->counts.strangers++;
     dlc_mtx_unlock(&s->mtx);
+    if (began && s->config.stranger != NULL)
+        s->config.stranger(from, s->config.ctx);
 }
 
 const char *async_server_address(const struct async_server *s)

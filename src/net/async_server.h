@@ -47,6 +47,9 @@ struct async_server_config {
     /* Connections speak TLS, and show a certificate of the cluster. Before async_server_identity()
      * none is taken. */
     bool tls;
+    /* L of the server: a connection ended that had sent something, and showed no certificate of the
+     * cluster. from: HOST:PORT. NULL: nobody asks. */
+    void (*stranger)(const char *from, void *ctx);
 };
 #define ASYNC_LOOPS_MAX    4
 #define ASYNC_MIN_PROGRESS (64u << 10)

@@ -40,6 +40,7 @@
 #include "base/syscalls.h"
 #include "net/async_server_i.h"
 #include "net/async_server_tls_i.h"
+#include "net/listen_i.h"
 #include "net/server_reply_i.h"
 
 #define CONN_TAG   DLC_TAG4('a', 's', 'c', 'n')
@@ -59,6 +60,7 @@ struct async_conn {
     struct dlc_list link;  /* in lane->conns or lane->idle */
     struct dlc_mono since; /* idle */
     uint64_t address;
+    char from[64]; /* HOST:PORT */
     struct watch watch;
     struct timer timer; /* of the state */
     enum conn_state state;
@@ -136,7 +138,7 @@ static void conn_close(struct async_conn *c)
     loop_watch_del(l->thread.loop, &c->watch);
     loop_timer_del(l->thread.loop, &c->timer);
     if (c->tls != NULL && !async_tls_is_open(c->tls))
-        async_count_stranger(l->server);
+        async_count_stranger(l->server, c->from, async_tls_began(c->tls));
     async_tls_free(&c->tls);
     os_close(&c->watch.fd);
     if (c->call != NULL)
@@ -443,6 +445,7 @@ static bool conn_begin(struct async_conn *c, size_t n)
     call->request.method = call->head.method;
     call->request.path = call->head.target;
     call->request.token = call->head.token;
+    call->request.address = c->from; /* for the handler */
     call->request.target = &call->target;
     if (c->tls != NULL) {
         snprintf(call->node, sizeof(call->node), "%s", async_tls_node(c->tls));
@@ -622,10 +625,15 @@ static void on_timer(struct timer *t)
 void async_conn_open(struct async_lane *l, int fd, uint64_t address, struct async_tls *tls)
 {
     struct async_conn *c = mem_new(struct async_conn);
+    struct sockaddr_storage from = {0};
+    socklen_t len = sizeof(from);
 
     c->tag = CONN_TAG;
     c->lane = l;
     c->address = address;
+    if (os_getpeername(fd, (struct sockaddr *)&from, &len) < 0)
+        from.ss_family = AF_UNSPEC;
+    listen_address((struct sockaddr *)&from, c->from, sizeof(c->from));
     c->watch.fd = fd;
     c->watch.ready = on_event;
     c->timer.fire = on_timer;

@@ -56,7 +56,8 @@ struct async_server {
 /* A connection is counted from its acceptance to its end. */
 void async_uncount(struct async_server *s, uint64_t address);
 void async_count_late(struct async_server *s);
-void async_count_stranger(struct async_server *s);
+/* began: it had sent something. */
+void async_count_stranger(struct async_server *s, const char *from, bool began);
 void async_lane_check_gone(struct async_lane *l); /* L: tells the closer when it is so */
 
 struct async_tls;

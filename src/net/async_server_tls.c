@@ -32,6 +32,7 @@ struct async_tls {
     struct buf out; /* encrypted, not taken by the socket yet */
     size_t out_at;
     uint64_t written;
+    bool began; /* something was received */
     char node[TLS_NAME_MAX];
     uint32_t generation;
     int64_t not_after; /* of the client's certificate; 0: it was not shown yet */
@@ -61,6 +62,7 @@ static int on_read(BIO *b, char *to, int len)
     n = os_recv(t->fd, to, (size_t)len, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         BIO_set_retry_read(b);
+    t->began = t->began || n > 0;
     return (int)n;
 }
 
@@ -328,6 +330,11 @@ bool async_tls_has_input(const struct async_tls *t)
 bool async_tls_is_open(const struct async_tls *t)
 {
     return t->not_after != 0;
+}
+
+bool async_tls_began(const struct async_tls *t)
+{
+    return t->began;
 }
 
 void async_tls_end(struct async_tls *t)

@@ -44,6 +44,7 @@ uint64_t async_tls_written(const struct async_tls *t); /* bytes that the socket 
 /* There may be input that the socket does not report: receive again before waiting for it. */
 bool async_tls_has_input(const struct async_tls *t);
 bool async_tls_is_open(const struct async_tls *t); /* the client has shown its certificate */
+bool async_tls_began(const struct async_tls *t);   /* the client has sent something */
 void async_tls_end(struct async_tls *t);           /* tell the client that no more comes */
 
 const char *async_tls_node(const struct async_tls *t);    /* the client's name; "": not known */
