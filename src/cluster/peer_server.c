@@ -31,6 +31,7 @@
 
 #include <string.h>
 
+#include "base/audit_log.h"
 #include "base/counters.h"
 #include "base/hash.h"
 #include "base/log.h"
@@ -65,6 +66,7 @@ static void request_free(struct peer_request *a)
 {
     dlc_check(a->call == NULL && a->ds == NULL);
     secret_free(&a->token);
+    mem_free(&a->from);
     mem_free(&a->cid);
     mem_free(&a->tenant);
     mem_free(&a->from);
@@ -100,6 +102,16 @@ static void refuse(struct http_reply *reply, int rc, const char *text)
     }
 }
 
+/* X. The audit log bounds refusals: strangers can cause them at will (AUDIT-4). */
+static void audit_refusal(struct peer_server *d, const struct audit_event *what)
+{
+    struct audit_event e = *what;
+
+    e.role = e.name != NULL ? "node" : "unknown";
+    e.outcome = AUDIT_REFUSED;
+    audit_log_write(d->node->audit, &e);
+}
+
 void peer_request_end(struct peer_request *a)
 {
     struct node *n = a->peer_server->node;
@@ -116,6 +128,12 @@ void peer_request_fail(struct peer_request *a, int rc, const char *text)
 
     if (a->call != NULL) {
         refuse(&reply, rc, text);
+        if (rc == DLC_EDENIED)
+            audit_refusal(a->peer_server, &(struct audit_event){.address = a->from,
+                                                                .action = "peer.read",
+                                                                .object = a->cid,
+                                                                .status = reply.status,
+                                                                .reason = text});
         peer_request_answer(a, &reply);
     }
     peer_request_end(a);
@@ -349,14 +367,27 @@ void peer_server_cancel(struct peer_server *d)
 
 /* ---- on a loop of the server: nothing here blocks ---- */
 
+static void audit_access(struct peer_server *d, const struct http_request *r, const char *text,
+                         const struct http_reply *reply)
+{
+    audit_refusal(d, &(struct audit_event){.name = r->node,
+                                           .address = r->address,
+                                           .action = "peer.read",
+                                           .object = r->params[0],
+                                           .status = reply->status,
+                                           .reason = text});
+}
+
 /* Was the node of this connection revoked? Then the reply says so. */
 static int check_node(struct peer_server *d, const struct http_request *r, struct http_reply *reply)
 {
     struct dlc_err err = DLC_ERR_INIT;
     int rc = ticket_table_check_node(d->tickets, r->node, r->node_generation, &err);
 
-    if (rc < 0)
+    if (rc < 0) {
         refuse(reply, rc, err.text);
+        audit_access(d, r, err.text, reply);
+    }
     return rc;
 }
 
@@ -372,7 +403,17 @@ static int check_ticket(struct peer_server *d, const struct http_request *r, str
         rc = DLC_EDENIED;
     if (rc < 0)
         refuse(reply, rc, err.text);
+    if (rc == DLC_EDENIED)
+        audit_access(d, r, err.text, reply);
     return rc;
+}
+
+/* A connection without a certificate of the cluster. */
+static void on_stranger(const char *from, void *ctx)
+{
+    audit_refusal(ctx, &(struct audit_event){.address = from,
+                                             .action = "peer.connect",
+                                             .reason = "no valid certificate of this cluster"});
 }
 
 static void ask_node(struct peer_server *d, struct async_call *call, const struct http_request *r,
@@ -390,6 +431,7 @@ static void ask_node(struct peer_server *d, struct async_call *call, const struc
         http_problem(&reply, 401, "No token",
                      "send a node's ticket or the token of the dataset's tenant: Authorization: "
                      "Bearer ...");
+        audit_access(d, r, "no token", &reply);
         async_answer(call, &reply);
         return;
     }
@@ -413,6 +455,7 @@ static void ask_node(struct peer_server *d, struct async_call *call, const struc
     a->from = mem_str(http_query(r, "from"));
     a->on_disk = http_query(r, "tier") != NULL && strcmp(http_query(r, "tier"), "disk") == 0;
     a->token = peer ? NULL : mem_str(r->token);
+    a->from = peer ? NULL : mem_str(r->address);
     a->cid = mem_str(r->params[0]);
     if (peer)
         a->tenant = mem_str(ticket.tenant);
@@ -479,8 +522,12 @@ int peer_server_open(struct node *n, const char *listen, bool tls, struct peer_s
                      struct dlc_err *err)
 {
     struct peer_server *d = mem_new(struct peer_server);
-    const struct async_server_config c = {
-        .address = listen, .routes = routes, .ctx = d, .run = run_read, .tls = tls};
+    const struct async_server_config c = {.address = listen,
+                                          .routes = routes,
+                                          .ctx = d,
+                                          .run = run_read,
+                                          .tls = tls,
+                                          .stranger = on_stranger};
     int rc;
 
     d->tag = PEER_SERVER_TAG;
