@@ -117,7 +117,9 @@ static int run_write(struct redis_store *q, struct redis_cmd *c, uint64_t fence,
     rc = redis_run(q->r, c, 1, err);
     if (rc == 0)
         rc = answered(c, word, rest, err);
-    if (rc == 0 && strcmp(*word, "fence") == 0)
+    if (rc == 0 && strcmp(*word, "fence") == 0 && strcmp(*rest, "lost") == 0)
+        rc = store_err_lost(err);
+    else if (rc == 0 && strcmp(*word, "fence") == 0)
         rc = store_err_fence(err, fence, strtoull(*rest, NULL, 10));
     return rc;
 }

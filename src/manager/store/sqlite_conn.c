@@ -4,14 +4,17 @@
  * while a batch is written. Documents and locks are synced with each transaction; chunks and events
  * are not: they survive a crash of the program, and what a power cut takes is found again.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/check.h"
 #include "base/fault.h"
 #include "base/syscalls.h"
 #include "manager/store/sqlite_conn_i.h"
+#include "manager/store/store.h"
 
 #define BUSY_MS 5000 /* how long another process may hold the database */
 
@@ -27,6 +30,11 @@ int sq_error(const char *path, int rc, const char *what, struct dlc_err *err)
 
     if (rc < 0)
         return rc; /* ours, with its text */
+    if (rc == SQLITE_READONLY_DBMOVED)
+        return dlc_err_set(
+            err, DLC_ECHANGED,
+            "store %s was removed or replaced while it was in use: put it back, " STORE_LOST_REMEDY,
+            path);
     switch (rc & 0xff) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
@@ -128,6 +136,7 @@ int sq_conn_open(struct sq_conn *c, const char *path, bool writes, struct dlc_er
                                : "PRAGMA query_only = 1; PRAGMA cache_size = -16384;";
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX; /* c->mtx is enough */
+    struct stat st;
     int rc;
 
     pthread_once(&once, lend_calls);
@@ -137,16 +146,42 @@ int sq_conn_open(struct sq_conn *c, const char *path, bool writes, struct dlc_er
         sqlite3_busy_handler(c->db, on_busy, NULL);
         rc = sqlite3_exec(c->db, setup, NULL, NULL, NULL);
     }
+    if (rc == SQLITE_OK && os_stat(path, &st) < 0)
+        rc = SQLITE_IOERR_FSTAT;
+    if (rc == SQLITE_OK) {
+        c->path = path;
+        c->dev = st.st_dev;
+        c->ino = st.st_ino;
+    }
     return rc == SQLITE_OK ? 0 : sq_error(path, rc, "opening", err);
+}
+
+void sq_conn_drop(struct sq_conn *c)
+{
+    for (int i = 0; i < SQ_COUNT; i++) {
+        sqlite3_finalize(c->stmts[i]);
+        c->stmts[i] = NULL;
+    }
+    dlc_check(sqlite3_close(c->db) == SQLITE_OK); /* NULL is allowed */
+    c->db = NULL;
+    c->relaxed = false;
 }
 
 void sq_conn_close(struct sq_conn *c)
 {
-    for (int i = 0; i < SQ_COUNT; i++)
-        sqlite3_finalize(c->stmts[i]);
-    dlc_check(sqlite3_close(c->db) == SQLITE_OK); /* NULL is allowed */
-    c->db = NULL;
+    sq_conn_drop(c);
     dlc_mtx_release(&c->mtx);
+}
+
+int sq_conn_look(const struct sq_conn *c)
+{
+    struct stat st;
+
+    if (c->db == NULL)
+        return SQLITE_READONLY_DBMOVED;
+    if (os_stat(c->path, &st) < 0)
+        return errno == ENOENT ? SQLITE_READONLY_DBMOVED : SQLITE_IOERR_FSTAT;
+    return st.st_dev == c->dev && st.st_ino == c->ino ? SQLITE_OK : SQLITE_READONLY_DBMOVED;
 }
 
 static int bind_all(sqlite3_stmt *s, const char *types, va_list args)
@@ -168,12 +203,15 @@ static int bind_all(sqlite3_stmt *s, const char *types, va_list args)
 static int run(struct sq_conn *c, enum sq_id id, sqlite3_stmt **out, const char *types,
                va_list args)
 {
-    int rc = SQLITE_OK;
+    int rc;
 
     dlc_mtx_assert_held(&c->mtx);
     *out = NULL;
     if (fault_hit_call(CALL_any, -1))
         return SQLITE_IOERR;
+    rc = sq_conn_look(c);
+    if (rc != SQLITE_OK)
+        return rc;
     if (c->stmts[id] == NULL)
         rc = sqlite3_prepare_v3(c->db, statements[id], -1, SQLITE_PREPARE_PERSISTENT, &c->stmts[id],
                                 NULL);
@@ -237,6 +275,8 @@ int sq_begin(struct sq_conn *c, bool durable)
     int rc = SQLITE_OK;
 
     dlc_mtx_lock(&c->mtx);
+    if (c->db == NULL)
+        return SQLITE_READONLY_DBMOVED;
     if (c->relaxed == durable) {
         rc = sqlite3_exec(c->db,
                           durable ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL",
@@ -251,7 +291,7 @@ int sq_finish(struct sq_conn *c, int rc)
 {
     if (rc == SQLITE_OK)
         rc = sq_exec(c, SQ_commit, "");
-    if (rc != SQLITE_OK && !sqlite3_get_autocommit(c->db))
+    if (rc != SQLITE_OK && c->db != NULL && !sqlite3_get_autocommit(c->db))
         (void)sqlite3_exec(c->db, "ROLLBACK", NULL, NULL, NULL);
     dlc_mtx_unlock(&c->mtx);
     return rc;

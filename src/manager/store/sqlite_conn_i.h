@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include <sqlite3.h>
 
@@ -25,11 +26,19 @@ struct sq_conn {
     struct dlc_mtx mtx; /* rank LCK_sqlite */
     sqlite3 *db;        /* G: mtx, and so the rest */
     sqlite3_stmt *stmts[SQ_COUNT];
-    bool relaxed; /* PRAGMA synchronous is NORMAL, not FULL */
+    bool relaxed;     /* PRAGMA synchronous is NORMAL, not FULL */
+    const char *path; /* borrowed */
+    dev_t dev;        /* of the file as it was opened */
+    ino_t ino;
 };
 
 int sq_conn_open(struct sq_conn *c, const char *path, bool writes, struct dlc_err *err);
 void sq_conn_close(struct sq_conn *c);
+/* Lets go of the database, and keeps the lock. Statements then give SQLITE_READONLY_DBMOVED. */
+void sq_conn_drop(struct sq_conn *c);
+/* SQLITE_READONLY_DBMOVED: the file was removed or replaced since it was opened. SQLite itself goes
+ * on with one that nobody else can open any more. */
+int sq_conn_look(const struct sq_conn *c);
 
 /* Convert an SQLite result code to one of ours. what: "writing dataset 'x'". */
 int sq_error(const char *path, int rc, const char *what, struct dlc_err *err);

@@ -70,7 +70,8 @@ static int sqlite_get(struct store *m, enum store_kind kind, const char *id, str
     return rc == SQLITE_ROW ? 0 : sq_error(q->path, rc, "reading a document", err);
 }
 
-int sq_pass_fence(struct sq_conn *c, uint64_t fence, struct dlc_err *err)
+/* Refuse an old fence, remember a new one. */
+static int raise_fence(struct sq_conn *c, uint64_t fence, struct dlc_err *err)
 {
     int64_t newest;
     int rc;
@@ -83,6 +84,16 @@ int sq_pass_fence(struct sq_conn *c, uint64_t fence, struct dlc_err *err)
     if (rc == SQLITE_OK && fence > (uint64_t)newest)
         rc = sq_exec(c, SQ_fence_set, "i", (int64_t)fence);
     return rc;
+}
+
+int sq_pass_fence(struct sq_conn *c, uint64_t fence, struct dlc_err *err)
+{
+    int64_t newest = 0;
+    int rc = fence == 0 ? SQLITE_OK : sq_number(c, SQ_fence_get, 0, &newest, "");
+
+    if (rc == SQLITE_OK && fence != 0 && newest == 0)
+        return store_err_lost(err);
+    return rc == SQLITE_OK ? raise_fence(c, fence, err) : rc;
 }
 
 static int sqlite_put(struct store *m, enum store_kind kind, struct store_raw *d, uint64_t expect,
@@ -279,7 +290,7 @@ static int sqlite_raise(struct store *m, uint64_t fence, struct dlc_err *err)
     int rc = sq_begin(&q->write, true);
 
     if (rc == SQLITE_OK)
-        rc = sq_pass_fence(&q->write, fence, err);
+        rc = raise_fence(&q->write, fence, err);
     rc = sq_finish(&q->write, rc);
     return rc == SQLITE_OK ? 0 : sq_error(q->path, rc, "setting the fence", err);
 }
@@ -341,9 +352,40 @@ static void sqlite_close(struct store *m)
     mem_free(&q);
 }
 
+static int make_file(const char *path, struct dlc_err *err);
+static int open_conns(struct sqlite_store *q, struct dlc_err *err);
+
+static void drop_conn(struct sq_conn *c)
+{
+    dlc_mtx_lock(&c->mtx);
+    sq_conn_drop(c);
+    dlc_mtx_unlock(&c->mtx);
+}
+
+/* Both are closed before the first is opened: the last of the old file takes away a log of its name,
+ * which must not be that of the new one. */
+static int sqlite_reopen(struct store *m, bool make, struct dlc_err *err)
+{
+    struct sqlite_store *q = sqlite_store_of(m);
+    int rc;
+
+    dlc_mtx_lock(&q->write.mtx);
+    rc = sq_conn_look(&q->write);
+    dlc_mtx_unlock(&q->write.mtx);
+    if (rc != SQLITE_READONLY_DBMOVED)
+        return rc == SQLITE_OK ? 0 : sq_error(q->path, rc, "looking at the file", err);
+    if (!make && os_access(q->path, F_OK) < 0)
+        return sq_error(q->path, SQLITE_READONLY_DBMOVED, "", err);
+    drop_conn(&q->read);
+    drop_conn(&q->write);
+    rc = make_file(q->path, err);
+    return rc < 0 ? rc : open_conns(q, err);
+}
+
 static const struct store_ops sqlite_ops = {
     .kind = sqlite_kind,
     .close = sqlite_close,
+    .reopen = sqlite_reopen,
     .get = sqlite_get,
     .put = sqlite_put,
     .delete_ = sqlite_delete,
@@ -397,6 +439,24 @@ static char *boot_id(void)
     return out;
 }
 
+static int open_conns(struct sqlite_store *q, struct dlc_err *err)
+{
+    int rc;
+
+    dlc_mtx_lock(&q->write.mtx);
+    rc = sq_conn_open(&q->write, q->path, true, err);
+    if (rc == 0) {
+        rc = sqlite_migrate(q->write.db, q->path, err);
+        rc = rc == SQLITE_OK ? 0 : sq_error(q->path, rc, "reading the schema", err);
+    }
+    dlc_mtx_unlock(&q->write.mtx);
+    dlc_mtx_lock(&q->read.mtx);
+    if (rc == 0)
+        rc = sq_conn_open(&q->read, q->path, false, err);
+    dlc_mtx_unlock(&q->read.mtx);
+    return rc;
+}
+
 int sqlite_store_open(const char *path, struct store **out, struct dlc_err *err)
 {
     struct sqlite_store *q;
@@ -411,13 +471,7 @@ int sqlite_store_open(const char *path, struct store **out, struct dlc_err *err)
     q->boot = boot_id();
     dlc_mtx_init(&q->write.mtx, LCK_sqlite);
     dlc_mtx_init(&q->read.mtx, LCK_sqlite);
-    rc = sq_conn_open(&q->write, path, true, err);
-    if (rc == 0) {
-        rc = sqlite_migrate(q->write.db, path, err);
-        rc = rc == SQLITE_OK ? 0 : sq_error(path, rc, "reading the schema", err);
-    }
-    if (rc == 0)
-        rc = sq_conn_open(&q->read, path, false, err);
+    rc = open_conns(q, err);
     if (rc < 0)
         sqlite_close(&q->m);
     *out = rc < 0 ? NULL : &q->m;

@@ -16,7 +16,8 @@ struct sqlite_store {
 
 struct sqlite_store *sqlite_store_of(struct store *m);
 
-/* Inside a transaction: refuse an old fence, remember a new one. */
+/* Inside a transaction: refuse an old fence, remember a new one. Where there is none at all, the store
+ * was emptied since it was raised. */
 int sq_pass_fence(struct sq_conn *c, uint64_t fence, struct dlc_err *err);
 
 #endif

@@ -55,6 +55,11 @@ void store_close(struct store **mp)
         checked(m)->ops->close(m);
 }
 
+int store_reopen(struct store *m, bool make, struct dlc_err *err)
+{
+    return checked(m)->ops->reopen != NULL ? m->ops->reopen(m, make, err) : 0;
+}
+
 const char *store_backend(const struct store *m)
 {
     return m->ops->kind(m);
@@ -154,6 +159,17 @@ int store_get(struct store *m, enum store_kind kind, const char *id, struct stor
     return rc < 0 ? rc : doc_of_raw(m, kind, NULL, &raw, out, err);
 }
 
+bool store_is_marked(struct store *m, struct dlc_err *err)
+{
+    struct store_doc d = STORE_DOC_INIT;
+    int rc = store_get(m, STORE_MANAGER, STORE_MARK, &d, err);
+
+    store_doc_release(&d);
+    if (rc == DLC_ENOTFOUND)
+        store_err_lost(err);
+    return rc == 0;
+}
+
 /* The version that is there; 0: none. */
 static int version_of(struct store *m, enum store_kind kind, const char *id, uint64_t *version,
                       struct dlc_err *err)
@@ -230,6 +246,8 @@ int store_put(struct store *m, enum store_kind kind, struct store_doc *d, uint64
         rc = put_raw(checked(m), kind, &raw, expect, err);
     if (rc == 0)
         d->version = raw.version;
+    if (rc == 0 && kind != STORE_WEIGHTS)
+        m->changes++;
     free(raw.body);
     return rc;
 }
@@ -239,7 +257,16 @@ int store_delete(struct store *m, enum store_kind kind, const char *id, uint64_t
 {
     int rc = check_id(id, err);
 
-    return rc < 0 ? rc : checked(m)->ops->delete_(m, kind, id, expect, m->fence, err);
+    if (rc == 0)
+        rc = checked(m)->ops->delete_(m, kind, id, expect, m->fence, err);
+    if (rc == 0 && kind != STORE_WEIGHTS)
+        m->changes++;
+    return rc;
+}
+
+uint64_t store_changes(const struct store *m)
+{
+    return m->changes;
 }
 
 /*
@@ -339,6 +366,48 @@ int store_count(struct store *m, enum store_kind kind, const char *tenant, uint6
 
     *n = 0;
     return rc < 0 ? rc : checked(m)->ops->count(m, kind, tenant, n, err);
+}
+
+/* ---- documents as text ---- */
+
+json_t *store_doc_export(struct store *m, enum store_kind kind, const struct store_doc *d)
+{
+    char *body = json_dumps(d->body, JSON_COMPACT | JSON_ENCODE_ANY), *sealed;
+    struct store_raw raw = {.id = d->id, .tenant = d->tenant, .body = body};
+    json_t *out;
+    size_t len;
+
+    dlc_check(checked(m)->seal != NULL && body != NULL);
+    raw.body_len = strlen(body);
+    sealed = record_seal(m->seal, kind, &raw, d->version, &len);
+    out = json_pack("{s:s, s:s, s:I, s:s%}", "id", d->id, "tenant", d->tenant, "version",
+                    (json_int_t)d->version, "sealed", sealed, len);
+    mem_free(&sealed);
+    free(body);
+    return out;
+}
+
+int store_doc_import(struct store *m, enum store_kind kind, const json_t *text,
+                     struct store_doc *out, struct dlc_err *err)
+{
+    const char *id = json_string_value(json_object_get(text, "id"));
+    const char *tenant = json_string_value(json_object_get(text, "tenant"));
+    const json_t *sealed = json_object_get(text, "sealed"),
+                 *version = json_object_get(text, "version");
+    struct store_raw raw = {0};
+
+    *out = (struct store_doc)STORE_DOC_INIT;
+    dlc_check(checked(m)->seal != NULL);
+    if (id == NULL || tenant == NULL || !json_is_string(sealed) || !json_is_integer(version) ||
+        json_integer_value(version) < 1 || check_id(id, NULL) < 0)
+        return dlc_err_set(err, DLC_ECORRUPT, "a copy of a %s lacks a field",
+                           store_kind_name(kind));
+    raw.id = mem_str(id);
+    raw.tenant = mem_str(tenant);
+    raw.version = (uint64_t)json_integer_value(version);
+    raw.body_len = json_string_length(sealed);
+    raw.body = mem_strn(json_string_value(sealed), raw.body_len);
+    return doc_of_raw(m, kind, NULL, &raw, out, err);
 }
 
 /* ---- chunks ---- */

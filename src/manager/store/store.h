@@ -12,6 +12,8 @@
  *                   with a smaller fence has no effect (DLC_EBUSY). The same holds for a write to
  *                   chunks of a dataset on a node after one with a larger fence wrote to the same
  *                   run of them.
+ *                   Nor has one of a document or event through a handle with a fence that the store
+ *                   knows nothing of (DLC_ECHANGED): it was emptied since.
  * (MANAGER-STORE-3) A batch of chunks is written completely or, after a failure, may be written
  *                   again: writing the same chunk twice changes nothing.
  * (MANAGER-STORE-4) Secrets arrive here encrypted: the store does not look into bodies.
@@ -48,6 +50,9 @@ struct seal;
 typedef void store_forged_f(const char *kind, const char *id, const char *why, void *arg);
 void store_authenticate(struct store *m, const struct seal *seal, store_forged_f *forged,
                         void *arg);
+/* Where a store was removed or replaced below us (DLC_ECHANGED), use the one that is there now;
+ * make: an empty one if there is none. */
+int store_reopen(struct store *m, bool make, struct dlc_err *err);
 const char *store_backend(const struct store *m); /* "sqlite", "redis", "redis cluster" */
 
 /* ---- documents ---- */
@@ -63,6 +68,17 @@ enum store_kind {
     STORE_WEIGHTS, /* importance weights that nodes exchange */
     STORE_KINDS
 };
+
+/* A document of STORE_MANAGER that every store in use has, from the first start of a manager on
+ * (manager/fingerprints.h). A store without it is new, or has lost its documents. */
+#define STORE_MARK "tokens"
+
+/* Has it STORE_MARK? False: DLC_ECHANGED, it has lost its documents; or it cannot be read. */
+bool store_is_marked(struct store *m, struct dlc_err *err);
+
+#define STORE_LOST_REMEDY                                                                          \
+    "restore a backup of it, or run `dlcache rebuild`, which fills it again from the manager's "   \
+    "copy"
 
 #define STORE_ANY UINT64_MAX /* whatever version is there, or none */
 #define STORE_NEW 0          /* there must be none */
@@ -104,6 +120,18 @@ int store_ids(struct store *m, enum store_kind kind, const char *tenant, const c
 /* How many there are; tenant NULL: of all. */
 int store_count(struct store *m, enum store_kind kind, const char *tenant, uint64_t *n,
                 struct dlc_err *err);
+
+/*
+ * A document as text that can lie anywhere: {"id", "tenant", "version", "sealed"}, where "sealed" is
+ * what the store itself keeps, authenticated (record_auth_i.h). Gives.
+ */
+json_t *store_doc_export(struct store *m, enum store_kind kind, const struct store_doc *d);
+/* Verify such a text and read the document. DLC_ECORRUPT, DLC_EDENIED: as store_get() has it. */
+int store_doc_import(struct store *m, enum store_kind kind, const json_t *text,
+                     struct store_doc *out, struct dlc_err *err);
+
+/* How many documents, except weights, were written and deleted through m. */
+uint64_t store_changes(const struct store *m);
 
 /* ---- chunks ---- */
 

@@ -46,6 +46,12 @@ int store_err_fence(struct dlc_err *err, uint64_t fence, uint64_t newest)
                        newest, fence);
 }
 
+int store_err_lost(struct dlc_err *err)
+{
+    return dlc_err_set(err, DLC_ECHANGED,
+                       "the store was emptied, and nothing was written: " STORE_LOST_REMEDY);
+}
+
 int store_err_held(struct dlc_err *err, const char *name, const char *holder)
 {
     return dlc_err_set(err, DLC_EBUSY, "lock '%s' is held by %s", name, holder);

@@ -38,6 +38,7 @@ struct store_raw_event {
 int store_err_version(struct dlc_err *err, enum store_kind kind, const char *id, uint64_t expect,
                       uint64_t there);
 int store_err_fence(struct dlc_err *err, uint64_t fence, uint64_t newest);
+int store_err_lost(struct dlc_err *err);
 int store_err_held(struct dlc_err *err, const char *name, const char *holder);
 int store_err_absent(struct dlc_err *err, enum store_kind kind, const char *id);
 

@@ -22,6 +22,7 @@ struct page_range;
 struct store_ops {
     const char *(*kind)(const struct store *m);
     void (*close)(struct store *m);
+    int (*reopen)(struct store *m, bool make, struct dlc_err *err); /* NULL: nothing to do */
     int (*get)(struct store *m, enum store_kind kind, const char *id, struct store_raw *out,
                struct dlc_err *err);
     /* Borrows d; sets d->version. */
@@ -67,8 +68,9 @@ struct store_ops {
 struct store {
     uint32_t tag;
     const struct store_ops *ops;
-    _Atomic uint64_t fence;  /* relaxed: it orders nothing else */
-    const struct seal *seal; /* NULL: documents are not authenticated; set before the first use */
+    _Atomic uint64_t fence;   /* relaxed: it orders nothing else */
+    _Atomic uint64_t changes; /* the same */
+    const struct seal *seal;  /* NULL: documents are not authenticated; set before the first use */
     store_forged_f *forged;
     void *forged_arg;
 };

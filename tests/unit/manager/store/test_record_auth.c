@@ -7,6 +7,7 @@
 #include "base/syscalls.h"
 #include "each_store.h"
 #include "manager/store/record_auth_i.h"
+#include "manager/store/record_copy.h"
 #include "manager/store/seal.h"
 #include "manager/store/store_i.h"
 
@@ -205,6 +206,79 @@ static void test_keys_of_a_ring(void **state)
     seal_close(&new);
 }
 
+/* A document that left the store comes back only as it was, and only by who has the key. */
+static void test_export(void **state)
+{
+    struct seal *s = ring(KEY1), *other = ring(KEY2);
+    struct store *m = with_ring(state, s);
+    static const char *const fields[] = {"id", "tenant", "sealed"};
+    struct store_doc d, back;
+    json_t *text, *bad;
+
+    ok(put(m, STORE_DATASET, "a", "t", 7, STORE_NEW, NULL));
+    ok(store_get(m, STORE_DATASET, "a", &d, &err));
+    text = store_doc_export(m, STORE_DATASET, &d);
+    ok(store_doc_import(m, STORE_DATASET, text, &back, &err));
+    assert_string_equal(back.id, "a");
+    assert_string_equal(back.tenant, "t");
+    assert_int_equal(back.version, 1);
+    assert_int_equal(json_equal(back.body, d.body), 1);
+    store_doc_release(&back);
+    for (size_t i = 0; i < 3; i++) {
+        bad = json_deep_copy(text);
+        json_object_set_new(bad, fields[i], json_string("b"));
+        assert_int_equal(store_doc_import(m, STORE_DATASET, bad, &back, &err), DLC_ECORRUPT);
+        json_object_del(bad, fields[i]);
+        assert_int_equal(store_doc_import(m, STORE_DATASET, bad, &back, &err), DLC_ECORRUPT);
+        json_decref(bad);
+    }
+    json_object_set_new(text, "version", json_integer(2));
+    assert_int_equal(store_doc_import(m, STORE_DATASET, text, &back, &err), DLC_ECORRUPT);
+    json_object_set_new(text, "version", json_integer(1));
+    assert_int_equal(store_doc_import(m, STORE_TENANT, text, &back, &err), DLC_ECORRUPT);
+    store_authenticate(m, other, NULL, NULL);
+    assert_int_equal(store_doc_import(m, STORE_DATASET, text, &back, &err), DLC_EDENIED);
+    store_authenticate(m, s, on_forged, &forged);
+    json_decref(text);
+    store_doc_release(&d);
+    seal_close(&s);
+    seal_close(&other);
+}
+
+/* The copy of a manager fills an empty store, the mark last; an empty store is never copied. */
+static void test_copy(void **state)
+{
+    struct seal *s = ring(KEY1);
+    struct store *m = with_ring(state, s);
+    char path[256];
+    json_t *copy;
+
+    unit_path("copy", path);
+    unlink(path);
+    assert_int_equal(record_copy_read(path, &copy, &err), DLC_ENOTFOUND);
+    ok(put(m, STORE_TENANT, "t", "", 1, STORE_NEW, NULL));
+    assert_int_equal(record_copy_write(m, path, &err), DLC_ECHANGED);
+    assert_int_equal(access(path, F_OK), -1);
+    ok(put(m, STORE_MANAGER, STORE_MARK, "", 2, STORE_NEW, NULL));
+    ok(put(m, STORE_DATASET, "a", "t", 3, STORE_NEW, NULL));
+    ok(record_copy_write(m, path, &err));
+    ok(record_copy_read(path, &copy, &err));
+    assert_int_equal(json_array_size(record_copy_of(copy, STORE_DATASET)), 1);
+    ok(store_delete(m, STORE_TENANT, "t", STORE_ANY, &err));
+    ok(store_delete(m, STORE_MANAGER, STORE_MARK, STORE_ANY, &err));
+    ok(put(m, STORE_DATASET, "a", "t", 4, STORE_ANY, NULL)); /* in the way */
+    assert_false(store_is_marked(m, &err));
+    ok(record_copy_restore(m, copy, &err));
+    assert_true(store_is_marked(m, &err));
+    assert_int_equal(value_of(m, STORE_TENANT, "t", NULL), 1);
+    assert_int_equal(value_of(m, STORE_DATASET, "a", NULL), 3);
+    json_object_set_new((json_t *)(uintptr_t)json_array_get(record_copy_of(copy, STORE_TENANT), 0),
+                        "id", json_string("u"));
+    assert_int_equal(record_copy_restore(m, copy, &err), DLC_ECORRUPT);
+    json_decref(copy);
+    seal_close(&s);
+}
+
 int main(void)
 {
     static const struct each_case cases[] = {
@@ -212,6 +286,8 @@ int main(void)
         {"every part counts", test_every_part_counts},
         {"lists", test_lists},
         {"keys of a ring", test_keys_of_a_ring},
+        {"documents as text", test_export},
+        {"copy of all documents", test_copy},
     };
 
     return each_store(cases, unit_count(cases));

@@ -452,6 +452,59 @@ static void test_killed(void **state)
 }
 
 /* Whatever fails: all or nothing, and the next call works. */
+/* SQLite itself writes on to a file that nobody can open any more. */
+static void test_removed(void **state)
+{
+    char path[256], away[300], log[300];
+    struct store *m = NULL;
+
+    (void)state;
+    ok(open_path(fresh(path), &m));
+    snprintf(away, sizeof(away), "%s.away", path);
+    ok(put(m, STORE_JOB, "a", "", 1, STORE_NEW, NULL));
+    assert_int_equal(rename(path, away), 0);
+    assert_int_equal(put(m, STORE_JOB, "b", "", 2, STORE_NEW, NULL), DLC_ECHANGED);
+    assert_non_null(strstr(err.text, "dlcache rebuild"));
+    assert_int_equal(value_of(m, STORE_JOB, "a", NULL), -1);
+    assert_int_equal(err.code, DLC_ECHANGED);
+    assert_int_equal(store_reopen(m, false, &err), DLC_ECHANGED);
+    assert_int_equal(access(path, F_OK), -1); /* it was not made */
+    assert_int_equal(rename(away, path), 0);
+    assert_int_equal(value_of(m, STORE_JOB, "a", NULL), 1); /* put back */
+
+    assert_int_equal(rename(path, away), 0);
+    snprintf(log, sizeof(log), "%s-wal", path);
+    unlink(log);
+    ok(store_reopen(m, true, &err)); /* a new one */
+    assert_int_equal(value_of(m, STORE_JOB, "a", NULL), -1);
+    ok(put(m, STORE_JOB, "b", "", 2, STORE_NEW, NULL));
+    ok(store_reopen(m, true, &err)); /* nothing to do */
+    assert_int_equal(value_of(m, STORE_JOB, "b", NULL), 2);
+    store_close(&m);
+    ok(open_path(path, &m));
+    assert_int_equal(value_of(m, STORE_JOB, "b", NULL), 2); /* it is in the file that is there */
+    store_close(&m);
+}
+
+/* Who raised a fence finds none: the store was emptied. */
+static void test_emptied(void **state)
+{
+    char path[256];
+    struct store *m = NULL;
+
+    (void)state;
+    ok(open_path(fresh(path), &m));
+    store_set_fence(m, 5);
+    ok(put(m, STORE_JOB, "a", "", 1, STORE_NEW, NULL));
+    sql(path, "DELETE FROM doc; DELETE FROM number;");
+    assert_int_equal(put(m, STORE_JOB, "a", "", 1, STORE_NEW, NULL), DLC_ECHANGED);
+    assert_int_equal(store_event(m, "", json_object(), &err), DLC_ECHANGED);
+    assert_int_equal(store_delete(m, STORE_JOB, "a", STORE_ANY, &err), DLC_ECHANGED);
+    store_set_fence(m, 6);
+    ok(put(m, STORE_JOB, "a", "", 1, STORE_NEW, NULL));
+    store_close(&m);
+}
+
 static void test_faults(void **state)
 {
     char path[256];
@@ -511,6 +564,8 @@ int main(void)
         cmocka_unit_test(test_processes),
         cmocka_unit_test(test_made_at_once),
         cmocka_unit_test(test_killed),
+        cmocka_unit_test(test_removed),
+        cmocka_unit_test(test_emptied),
         cmocka_unit_test(test_faults),
     };
 
