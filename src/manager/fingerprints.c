@@ -76,7 +76,7 @@ static int prints_there(const struct fingerprints *f, struct prints *out, uint64
                         struct dlc_err *err)
 {
     struct store_doc d = STORE_DOC_INIT;
-    int rc = store_get(f->store, STORE_MANAGER, "tokens", &d, err);
+    int rc = store_get(f->store, STORE_MANAGER, STORE_MARK, &d, err);
 
     if (rc == 0) {
         copy_print(d.body, "admin", out->admin);
@@ -90,7 +90,7 @@ static int prints_there(const struct fingerprints *f, struct prints *out, uint64
 static int put_prints(const struct fingerprints *f, const struct prints *p, uint64_t expect,
                       struct dlc_err *err)
 {
-    struct store_doc d = {(char *)"tokens", (char *)"", NULL, 0};
+    struct store_doc d = {(char *)STORE_MARK, (char *)"", NULL, 0};
     int rc;
 
     d.body = json_pack("{s:s, s:s}", "admin", p->admin, "node", p->node);
@@ -164,11 +164,38 @@ static int agree_once(const struct fingerprints *f, const char *path, const stru
     return rc;
 }
 
+bool fingerprints_lost(const struct fingerprints *f, struct dlc_err *err)
+{
+    char *path = mem_fmt("%s/manager.agreed", f->dir);
+    struct prints agreed = prints_agreed(path), there;
+    uint64_t version;
+    int rc = prints_there(f, &there, &version, err);
+
+    mem_free(&path);
+    if (rc == DLC_ECHANGED && store_reopen(f->store, false, NULL) == 0)
+        rc = prints_there(f, &there, &version, err); /* a backup was put there */
+    if (rc == DLC_ENOTFOUND && agreed.admin[0] != '\0')
+        rc = dlc_err_set(
+            err, DLC_ECHANGED,
+            "the store is empty, and had records when this manager used it last: " STORE_LOST_REMEDY
+            ". To begin with an empty store, remove %s/manager.agreed and restart",
+            f->dir);
+    return rc == DLC_ECHANGED;
+}
+
 int fingerprints_agree(const struct fingerprints *f, struct dlc_err *err)
 {
     char *path = mem_fmt("%s/manager.agreed", f->dir);
     struct own_prints here = prints_here(f);
-    int rc = key_record_follow(f->store, f->seal, err);
+    struct dlc_err lost = DLC_ERR_INIT;
+    int rc;
+
+    if (fingerprints_lost(f, &lost)) {
+        mem_free(&path);
+        log_error("%s", lost.text);
+        return 0;
+    }
+    rc = key_record_follow(f->store, f->seal, err);
 
     if (rc == 0) {
         rc = DLC_EBUSY;
@@ -187,6 +214,8 @@ bool fingerprints_match(const struct fingerprints *f, struct dlc_err *err)
     struct prints there;
     uint64_t version;
 
+    if (fingerprints_lost(f, err))
+        return false;
     if (key_record_follow(f->store, f->seal, err) == DLC_EDENIED)
         return false;
     if (prints_there(f, &there, &version, NULL) < 0 ||

@@ -14,6 +14,9 @@
  *     another, and agreed as the store's           replaced here: the store takes ours
  *     another, and agreed as something else        refused: copy the files
  *
+ * A store without "tokens" is new. But where this directory agreed with one before, it has lost its records:
+ * this manager then writes nothing and does not lead until it was filled again (manager/rebuild.h).
+ *
  * (PRINT-1) A fingerprint reveals nothing about its secret.
  * (PRINT-2) A manager that does not agree does not begin to lead.
  */
@@ -36,6 +39,8 @@ struct fingerprints {
 };
 
 int fingerprints_agree(const struct fingerprints *f, struct dlc_err *err); /* DLC_EDENIED: no */
+/* Has the store lost its records? True: *err says so, and what to do. */
+bool fingerprints_lost(const struct fingerprints *f, struct dlc_err *err);
 /* Are our tokens still those of the store? False: *err has the remedy. */
 bool fingerprints_match(const struct fingerprints *f, struct dlc_err *err);
 

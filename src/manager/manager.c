@@ -16,6 +16,7 @@
 #include "manager/routes/api.h"
 #include "manager/routes/idempotency.h"
 #include "manager/routes/tickets.h"
+#include "manager/store/record_copy.h"
 #include "manager/store/seal.h"
 #include "manager/store/store.h"
 #include "manager/tables/node_revocation.h"
@@ -25,6 +26,8 @@
 #define TICK         DLC_MS(100)
 #define PURGE_EVERY  DLC_SEC(3600)
 #define RELOAD_EVERY DLC_SEC(1)
+#define COPY_EVERY   DLC_MS(500)
+#define COPY_ANYWAY  DLC_SEC(20)
 
 struct manager {
     char *dir;
@@ -37,7 +40,9 @@ struct manager {
     pthread_t thread;
     bool has_thread;
     bool ending;                         /* G: tables.mtx */
-    struct dlc_mono purge_at, reload_at; /* the thread's */
+    struct dlc_mono purge_at, reload_at; /* the thread's, as the rest */
+    struct dlc_mono copy_at, copy_anyway_at;
+    uint64_t copied; /* store_changes() that the copy has */
 };
 
 static struct dlc_dur or_default(struct dlc_dur d, struct dlc_dur otherwise)
@@ -57,7 +62,33 @@ static bool may_lead(void *ctx, struct dlc_err *err)
     return fingerprints_match(ctx, err);
 }
 
-static const struct leader_hooks leader_hooks = {.may_lead = may_lead, .begin = tables_load};
+static bool store_lost(void *ctx, struct dlc_err *err)
+{
+    return fingerprints_lost(ctx, err);
+}
+
+static const struct leader_hooks leader_hooks = {
+    .may_lead = may_lead, .store_lost = store_lost, .begin = tables_load};
+
+/* Keep the copy of the records: after a change, and, where another manager makes the changes, now
+ * and then. */
+static void copy_records(struct manager *m, struct dlc_mono now)
+{
+    uint64_t changes = store_changes(m->store);
+    char *path;
+    struct dlc_err err = DLC_ERR_INIT;
+
+    if (now.ns < m->copy_at.ns || (changes == m->copied && now.ns < m->copy_anyway_at.ns))
+        return;
+    path = mem_fmt("%s/" RECORD_COPY, m->dir);
+    if (record_copy_write(m->store, path, &err) == 0)
+        m->copied = changes;
+    else if (err.code != DLC_ECHANGED && err.code != DLC_EBUCKET)
+        log_warn("the copy of the records was not written: %s", err.text);
+    mem_free(&path);
+    m->copy_at = dlc_mono_add(now, COPY_EVERY);
+    m->copy_anyway_at = dlc_mono_add(now, COPY_ANYWAY);
+}
 
 /* Keys, tokens and a certificate that were replaced in their files count without a restart; so do
  * nodes that another manager revoked. */
@@ -96,6 +127,7 @@ static void tick(struct manager *m)
         m->reload_at = dlc_mono_add(now, RELOAD_EVERY);
     }
     tables_tick(&m->tables);
+    copy_records(m, now);
     if (now.ns >= m->purge_at.ns && leader_holds(&m->tables)) {
         idempotency_purge(&m->api);
         node_tokens_purge(&m->tables);

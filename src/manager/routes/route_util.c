@@ -100,17 +100,20 @@ void reply_absent(struct http_reply *reply, const char *what, const char *name)
 
 void reply_not_leading(struct api *api, struct http_reply *reply)
 {
-    char *leader = leader_elsewhere(api->tables);
+    char *leader = leader_elsewhere(api->tables), *lost = leader_store_lost(api->tables);
 
-    if (leader != NULL)
+    if (lost != NULL)
+        http_problem(reply, 503, "Store lost", "%s", lost);
+    else if (leader != NULL)
         http_problem(reply, 503, "Not leading", "this manager does not lead: ask %s", leader);
     else
         http_problem(reply, 503, "Not leading",
                      "no manager leads at the moment; try again in a second");
-    if (reply->body != NULL && leader != NULL)
+    if (reply->body != NULL && leader != NULL && lost == NULL)
         json_object_set_new(reply->body, "leader", json_string(leader));
     reply->retry_after = mem_str("1");
     mem_free(&leader);
+    mem_free(&lost);
 }
 
 bool api_lock_jobs(struct api *api, struct http_reply *reply)
@@ -138,6 +141,8 @@ void reply_store_error(struct api *api, const struct http_request *r, struct htt
                      "repeat yours");
     else if (err->code == DLC_ENOTFOUND)
         http_problem(reply, 404, "Not found", "%s", err->text);
+    else if (err->code == DLC_ECHANGED)
+        http_problem(reply, 503, "Store lost", "%s", err->text);
     else if (err->code == DLC_EBUCKET) {
         log_warn("the store: %s", err->text);
         http_problem(reply, 503, "Store away", "the store does not answer; try again");

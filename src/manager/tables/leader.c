@@ -37,6 +37,26 @@ bool leader_leads(struct tables *t)
     return leads;
 }
 
+bool leader_is_settled(struct tables *t)
+{
+    bool settled;
+
+    dlc_mtx_lock(&t->mtx);
+    settled = leads_locked(t) && dlc_mono_since(t->leader.since).ns > t->node_ttl.ns;
+    dlc_mtx_unlock(&t->mtx);
+    return settled;
+}
+
+char *leader_store_lost(struct tables *t)
+{
+    char *why;
+
+    dlc_mtx_lock(&t->mtx);
+    why = mem_str(t->leader.store_lost);
+    dlc_mtx_unlock(&t->mtx);
+    return why;
+}
+
 char *leader_elsewhere(struct tables *t)
 {
     char *other = NULL;
@@ -85,6 +105,7 @@ static int begin(struct tables *t, uint64_t fence, struct dlc_mono until, struct
     t->leader.leads = true;
     t->leader.fence = fence;
     t->leader.lease_until = until;
+    t->leader.since = dlc_mono_now();
     dlc_mtx_unlock(&t->mtx);
     note_leader(t, t->leader.advertise);
     log_info("this manager leads from now on (fence %llu)", (unsigned long long)fence);
@@ -142,6 +163,29 @@ static bool is_refused(struct tables *t)
     return t->leader.refused;
 }
 
+/* A store that was emptied below us: whatever we wrote there would look like all that there is. */
+static bool store_is_lost(struct tables *t)
+{
+    const struct leader *l = &t->leader;
+    struct dlc_err err = DLC_ERR_INIT;
+    bool lost =
+             l->hooks != NULL && l->hooks->store_lost != NULL && l->hooks->store_lost(l->ctx, &err),
+         was;
+
+    dlc_mtx_lock(&t->mtx);
+    was = l->store_lost != NULL;
+    if (lost != was) {
+        mem_free(&t->leader.store_lost);
+        t->leader.store_lost = lost ? mem_str(err.text) : NULL;
+    }
+    dlc_mtx_unlock(&t->mtx);
+    if (lost && !was)
+        log_error("%s", err.text);
+    if (lost)
+        lose(t, "the store has lost its records");
+    return lost;
+}
+
 void leader_tick(struct tables *t, struct dlc_mono now)
 {
     const struct dlc_dur often = {DLC_MIN(t->leader.ttl.ns / 10, DLC_SEC(1).ns)};
@@ -151,7 +195,7 @@ void leader_tick(struct tables *t, struct dlc_mono now)
 
     if (now.ns < t->leader.renew_at.ns)
         return;
-    if (is_refused(t)) {
+    if (store_is_lost(t) || is_refused(t)) {
         t->leader.renew_at = dlc_mono_add(now, often);
         return;
     }
@@ -166,6 +210,16 @@ void leader_tick(struct tables *t, struct dlc_mono now)
     }
     t->leader.renew_at = dlc_mono_add(
         now, rc == 0 && leader_leads(t) ? (struct dlc_dur){t->leader.ttl.ns / 3} : often);
+}
+
+int leader_take_fence(struct tables *t, struct dlc_err *err)
+{
+    uint64_t fence = 0;
+    int rc = store_lock(t->store, LOCK_NAME, t->leader.holder, t->leader.ttl, &fence, err);
+
+    if (rc == 0)
+        store_set_fence(t->store, fence);
+    return rc;
 }
 
 bool leader_holds(struct tables *t)
@@ -220,6 +274,7 @@ void leader_close(struct tables *t)
     lose(t, NULL);
     mem_free(&t->leader.holder);
     mem_free(&t->leader.address);
+    mem_free(&t->leader.store_lost);
     mem_free(&t->leader.advertise);
     os_close(&t->leader.dir_lock);
 }

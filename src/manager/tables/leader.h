@@ -28,6 +28,8 @@ struct tables;
 struct leader_hooks {
     /* May this manager lead at all? False: *err has the reason. NULL: always. */
     bool (*may_lead)(void *ctx, struct dlc_err *err);
+    /* Has the store lost its records? Before the lock is taken or renewed. NULL: never. */
+    bool (*store_lost)(void *ctx, struct dlc_err *err);
     /* Load the state; writes are answered only after this. */
     int (*begin)(struct tables *t, uint64_t fence, struct dlc_err *err);
 };
@@ -45,13 +47,21 @@ struct leader {
     struct dlc_mono lease_until;      /* G: mtx; past it we do not lead, whatever `leads` says */
     struct dlc_mono renew_at;         /* the thread's */
     uint64_t fence;                   /* G: mtx */
+    struct dlc_mono since;            /* G: mtx; when it began to lead */
+    char *store_lost;                 /* G: mtx; what is wrong with the store, or NULL */
     char *address;                    /* G: mtx; of who leads, as far as we know; may be NULL */
 };
 
 bool leader_leads(struct tables *t);
+/* Does it lead for long enough to have heard of every node that lives? */
+bool leader_is_settled(struct tables *t);
+/* Gives what to do with a store that lost its records; NULL: it has them. */
+char *leader_store_lost(struct tables *t);
 /* Gives the address of another manager that leads; NULL: none is known. */
 char *leader_elsewhere(struct tables *t);
 int leader_lock_dir(struct tables *t, struct dlc_err *err); /* one manager per directory */
+/* Take the lock, and its fence for what is written next, without leading: for a repair. */
+int leader_take_fence(struct tables *t, struct dlc_err *err);
 int leader_open(struct tables *t, struct dlc_err *err);
 void leader_tick(struct tables *t, struct dlc_mono now); /* thread */
 /* Renews the lock if due. Call it between writes, so that many slow writes do not lose the lock.
