@@ -69,7 +69,7 @@ static void request_free(struct peer_request *a)
     mem_free(&a->from);
     mem_free(&a->cid);
     mem_free(&a->tenant);
-    mem_free(&a->from);
+    mem_free(&a->client);
     a->tag = 0;
     mem_free(&a);
 }
@@ -129,7 +129,7 @@ void peer_request_fail(struct peer_request *a, int rc, const char *text)
     if (a->call != NULL) {
         refuse(&reply, rc, text);
         if (rc == DLC_EDENIED)
-            audit_refusal(a->peer_server, &(struct audit_event){.address = a->from,
+            audit_refusal(a->peer_server, &(struct audit_event){.address = a->client,
                                                                 .action = "peer.read",
                                                                 .object = a->cid,
                                                                 .status = reply.status,
@@ -455,7 +455,7 @@ static void ask_node(struct peer_server *d, struct async_call *call, const struc
     a->from = mem_str(http_query(r, "from"));
     a->on_disk = http_query(r, "tier") != NULL && strcmp(http_query(r, "tier"), "disk") == 0;
     a->token = peer ? NULL : mem_str(r->token);
-    a->from = peer ? NULL : mem_str(r->address);
+    a->client = peer ? NULL : mem_str(r->address);
     a->cid = mem_str(r->params[0]);
     if (peer)
         a->tenant = mem_str(ticket.tenant);

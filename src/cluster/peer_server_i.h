@@ -59,7 +59,7 @@ struct peer_request {
     struct peer_server *peer_server;
     struct async_call *call; /* NULL: it was answered */
     char *token;             /* NULL: a peer asks, with a ticket */
-    char *from;              /* with a token: HOST:PORT, for the audit log */
+    char *client;            /* with a token: HOST:PORT, for the audit log */
     char *cid;
     char *tenant; /* whose it must be; with a token that is known when the manager has answered */
     bool anew;    /* what was known of the name was about another tenant: the manager was asked */

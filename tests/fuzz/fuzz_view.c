@@ -29,7 +29,7 @@ static void ask(const struct cluster *c, const char *dataset)
     double share = cluster_share(c, dataset);
 
     dlc_check(share >= 0 && share <= 1);
-    if (!cluster_owns(c, dataset, "key", skip_some, NULL, &peer))
+    if (!cluster_owns(c, dataset, 1, skip_some, NULL, &peer))
         dlc_check(peer.name != NULL && strcmp(peer.name, "a") != 0);
     (void)cluster_use(c, dataset);
     (void)cluster_job(c, "j", dataset);
