@@ -237,6 +237,33 @@ static void test_child(void **state)
     dlc_close(&ds);
 }
 
+static struct dlc_view held;
+
+static int read_and_put(struct dlc_dataset *ds)
+{
+    int rc = read_in_child(ds);
+
+    dlc_put(ds, &held); /* ends what came from the parent, and was not watched here */
+    return rc;
+}
+
+static void test_child_puts_view_of_parent(void **state)
+{
+    struct dlc_dataset *ds = open_at(&d, url, 0);
+    struct child c;
+
+    (void)state;
+    assert_int_equal(dlc_get(ds, 1, &held), 0);
+    c = fork_child(ds, read_and_put, nothing);
+    assert_int_equal(segments_of(c.pid), 1);
+    daemon_kill(&d);
+    until(segments_of(c.pid) == 0); /* its thread is there, and sees it */
+    daemon_start(&d);
+    child_ends(&c);
+    dlc_put(ds, &held);
+    dlc_close(&ds);
+}
+
 static int read_unwatched(struct dlc_dataset *ds)
 {
     char line[256];
@@ -309,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_held),
         cmocka_unit_test(test_put_at_that_moment),
         cmocka_unit_test(test_child),
+        cmocka_unit_test(test_child_puts_view_of_parent),
         cmocka_unit_test(test_no_thread),
         cmocka_unit_test(test_set_fails),
     };
