@@ -61,6 +61,8 @@ static int manage(struct server *s, struct dlc_err *err)
         .node_ttl = config->node_ttl,
         .ticket_life = config->ticket_life,
         .job_ttl = config->job_ttl,
+        .keep_ended = config->keep_ended,
+        .keep_accounting = config->keep_accounting,
         .lock_ttl = config->lock_ttl,
         .certificate_life = config->certificate_life,
         .no_shared_node_token = !config->shared_node_token,

@@ -176,6 +176,8 @@ static int open_inside(struct agent *a, struct dlc_err *err)
         .node_ttl = c->node_ttl,
         .ticket_life = c->ticket_life,
         .job_ttl = c->job_ttl,
+        .keep_ended = c->keep_ended,
+        .keep_accounting = c->keep_accounting,
         .lock_ttl = c->lock_ttl,
         .certificate_life = c->certificate_life,
     };

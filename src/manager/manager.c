@@ -279,6 +279,8 @@ int manager_open(const struct manager_config *config, struct manager **out, stru
     tables_init(&m->tables, NULL);
     m->tables.node_ttl = or_default(config->node_ttl, DLC_SEC(10));
     m->tables.job_ttl = or_default(config->job_ttl, DLC_SEC(60));
+    m->tables.keep_ended = or_default(config->keep_ended, DLC_SEC(7 * 86400));
+    m->tables.keep_accounting = or_default(config->keep_accounting, DLC_SEC(400 * 86400));
     m->tables.leader.ttl = or_default(config->lock_ttl, DLC_SEC(10));
     m->api = (struct api){.tag = API_TAG, .tables = &m->tables, .started = dlc_mono_now()};
     m->api.no_shared_node_token = config->no_shared_node_token;

@@ -33,7 +33,9 @@ struct manager_config {
     struct dlc_dur ticket_life;  /* of tickets by which nodes ask each other; 0: 10 min */
     struct dlc_dur node_ttl;     /* time without a heartbeat after which a node is gone; 0: 10 s */
     struct dlc_dur job_ttl;      /* 0: 60 s */
-    struct dlc_dur lock_ttl;     /* 0: 10 s */
+    struct dlc_dur keep_ended;   /* 0: 7 days */
+    struct dlc_dur keep_accounting;  /* 0: 400 days */
+    struct dlc_dur lock_ttl;         /* 0: 10 s */
     struct dlc_dur certificate_life; /* of certificates of nodes; 0: 48 h */
     bool no_shared_node_token;       /* DIR/node.token opens nothing */
 };

@@ -14,6 +14,7 @@
 #include "manager/routes/nodes.h"
 #include "manager/routes/route_util.h"
 #include "manager/store/wall_time.h"
+#include "manager/tables/accounting.h"
 #include "manager/tables/command_results.h"
 #include "manager/tables/job_table.h"
 #include "manager/tables/node_drain.h"
@@ -242,6 +243,24 @@ static json_t *revoked_of(struct api *api, const char *node, const json_t *sessi
     return out;
 }
 
+/* ---- usage ---- */
+
+static bool take_usage(struct api *api, const struct http_request *r, const char *node,
+                       const json_t *usage, struct http_reply *reply)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    int rc;
+
+    if (usage == NULL)
+        return true;
+    rc = accounting_take(api->tables, node, usage, wall_ms(), &err);
+    if (rc == DLC_EINVAL)
+        refuse_field(reply, "figures.", "usage", "%s", err.text);
+    else if (rc < 0)
+        reply_store_error(api, r, reply, &err);
+    return rc == 0;
+}
+
 /* ---- the node itself ---- */
 
 static bool check_done(const json_t *done, struct http_reply *reply)
@@ -285,6 +304,7 @@ void route_nodes_heartbeat(struct http_request *r, struct http_reply *reply, voi
         {NULL},
     };
     struct dlc_err err = DLC_ERR_INIT;
+    json_t *usage = NULL, *answer;
     bool woke = false;
 
     if (name == NULL || !read_body(r, fields, reply) || !check_done(done, reply) ||
@@ -294,21 +314,30 @@ void route_nodes_heartbeat(struct http_request *r, struct http_reply *reply, voi
         nodes_refuse_name(api, name, "", reply);
         return;
     }
+    usage = json_incref(json_object_get(figures, "usage"));
+    json_object_del((json_t *)(uintptr_t)figures, "usage"); /* not a figure to be shown */
     if (!nodes_heard(api->tables, name, figures, progress, &woke)) {
         http_problem(reply, 404, "Not found",
                      "node %s is not known, or is to join again: it joins first", name);
+        json_decref(usage);
         return;
     }
     jobs_seen(api->tables, figures);
     node_drain_heard(api->tables, name, figures);
     if (woke)
         nodes_write_state(api->tables, name, NODE_LIVE);
-    if (!take_chunks(api, r, name, chunks, reply))
-        return;
+    if (!take_chunks(api, r, name, chunks, reply) || !take_usage(api, r, name, usage, reply))
+        goto out;
     if (json_array_size(done) > 0 && commands_finish(api->tables, name, done, &err) < 0) {
         reply_store_error(api, r, reply, &err);
-        return;
+        goto out;
     }
-    nodes_reply(api, name, view, json_pack("{s:o}", "revoked", revoked_of(api, name, sessions)),
-                200, 0, reply);
+    answer = json_pack("{s:o}", "revoked", revoked_of(api, name, sessions));
+    if (usage != NULL)
+        json_object_set_new(answer, "usage",
+                            json_pack("{s:O, s:O}", "id", json_object_get(usage, "id"), "seq",
+                                      json_object_get(usage, "seq")));
+    nodes_reply(api, name, view, answer, 200, 0, reply);
+out:
+    json_decref(usage);
 }

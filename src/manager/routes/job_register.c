@@ -240,7 +240,7 @@ void route_jobs_create(struct http_request *r, struct http_reply *reply, void *c
         json_t *out = job_json(&d);
 
         job_add_reason(api, out);
-        job_add_live(api, out, d.id);
+        job_add_live(api, out, d.id, d.body);
         names_show(api, caller_of(r), out, "dataset");
         reply_doc(reply, 201, out, d.version);
         reply->location = mem_fmt("/v1/jobs/%s", d.id);

@@ -7,12 +7,15 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "manager/routes/accounting_route.h"
 #include "manager/routes/api.h"
 #include "manager/routes/dataset_names.h"
 #include "manager/routes/json_fields.h"
 #include "manager/routes/route_util.h"
 #include "manager/tables/capacity.h"
+#include "manager/store/wall_time.h"
 #include "manager/tables/dataset_doc.h"
+#include "manager/tables/ended_jobs.h"
 #include "manager/tables/event_log.h"
 #include "manager/tables/job_table.h"
 #include "manager/tables/node_table.h"
@@ -36,6 +39,37 @@ json_t *job_json(const struct store_doc *d)
             json_object_set(out, copied[i], json_object_get(d->body, copied[i]));
     add_time_of(out, "created", d->body, "created_ms");
     add_time_of(out, "started", d->body, "started_ms");
+    return out;
+}
+
+/* What it used, and what to do about its waits. ms: when it ended, or now. */
+static void add_usage(json_t *out, const struct usage *u, const json_t *body, int64_t ms)
+{
+    int64_t started = json_int_at(body, "started_ms");
+    const char *advice;
+
+    if (started == 0)
+        started = json_int_at(body, "created_ms");
+    json_object_set_new(out, "usage", usage_shown(u));
+    advice = usage_advice(u, (double)(ms - started) / 1000);
+    if (advice != NULL)
+        json_object_set_new(out, "advice", json_string(advice));
+}
+
+static json_t *ended_json(struct api *api, const struct store_doc *d, const struct caller *who)
+{
+    static const char *const copied[] = {"epochs_done", "figures", "was"};
+    json_t *out = job_json(d);
+    struct usage u;
+
+    for (size_t i = 0; i < DLC_COUNT(copied); i++)
+        if (json_object_get(d->body, copied[i]) != NULL)
+            json_object_set(out, copied[i], json_object_get(d->body, copied[i]));
+    add_time_of(out, "ended", d->body, "ended_ms");
+    json_object_set_new(out, "reason", json_string(json_text_at(d->body, "why")));
+    usage_of_json(&u, json_object_get(d->body, "usage"));
+    add_usage(out, &u, d->body, json_int_at(d->body, "ended_ms"));
+    names_show(api, who, out, "dataset");
     return out;
 }
 
@@ -104,7 +138,7 @@ static json_t *live_of(const struct node_info *nodes, size_t n, const char *id, 
     return out;
 }
 
-void job_add_live(struct api *api, json_t *out, const char *id)
+void job_add_live(struct api *api, json_t *out, const char *id, const json_t *body)
 {
     struct node_info *nodes = NULL;
     size_t n_nodes = nodes_list(api->tables, &nodes), n;
@@ -118,6 +152,7 @@ void job_add_live(struct api *api, json_t *out, const char *id)
         json_object_set_new(out, "placement", placement_of(nodes, n_nodes, jobs, n, j));
         json_object_set_new(out, "epochs_done", json_integer((json_int_t)j->epochs_done));
         json_object_set_new(out, "silent_ms", json_integer(dlc_mono_since(j->heard).ns / 1000000));
+        add_usage(out, &j->usage, body, wall_ms());
         if (j->figures != NULL)
             json_object_set(out, "figures", j->figures);
     }
@@ -128,25 +163,27 @@ void job_add_live(struct api *api, json_t *out, const char *id)
     nodes_release(&nodes, n_nodes);
 }
 
-/* The job of the path, if the caller may see it. */
-static bool job_read(struct api *api, const struct http_request *r, struct store_doc *out,
-                     struct http_reply *reply)
+/* A job, if the caller may see it: one that runs or waits, or with kind STORE_ENDED one that has
+ * ended. DLC_ENOTFOUND otherwise. */
+static int job_get(struct api *api, const struct http_request *r, const char *id,
+                   enum store_kind kind, struct store_doc *out, struct dlc_err *err)
 {
-    const char *id = read_name(r, 0, "job", reply);
-    struct dlc_err err = DLC_ERR_INIT;
-    int rc;
+    int rc = store_get(api->tables->store, kind, id, out, err);
 
-    if (id == NULL)
-        return false;
-    rc = store_get(api->tables->store, STORE_JOB, id, out, &err);
-    if (rc == 0 && caller_sees(caller_of(r), out->tenant))
-        return true;
-    if (rc == 0 || rc == DLC_ENOTFOUND)
+    if (rc == 0 && !caller_sees(caller_of(r), out->tenant)) {
+        store_doc_release(out);
+        rc = dlc_err_set(err, DLC_ENOTFOUND, "there is no job %s", id);
+    }
+    return rc;
+}
+
+static void reply_no_job(struct api *api, const struct http_request *r, const char *id,
+                         struct http_reply *reply, const struct dlc_err *err)
+{
+    if (err->code == DLC_ENOTFOUND)
         reply_absent(reply, "job", id);
     else
-        reply_store_error(api, r, reply, &err);
-    store_doc_release(out);
-    return false;
+        reply_store_error(api, r, reply, err);
 }
 
 /* ---- routes ---- */
@@ -164,37 +201,81 @@ void route_jobs_list(struct http_request *r, struct http_reply *reply, void *ctx
 {
     struct api *api = api_of(ctx);
     const struct caller *who = caller_of(r);
+    const char *state = http_query(r, "state");
+    bool ended = state != NULL && strcmp(state, "ended") == 0;
 
-    reply_page(api, r, caller_of(r), STORE_JOB,
-               who->role == ROLE_ADMIN ? http_query(r, "tenant") : who->tenant, shown, reply);
+    if (state != NULL && !ended) {
+        refuse_field(reply, "", "state", "must be ended, or absent: jobs that run or wait");
+        return;
+    }
+    reply_page(api, r, caller_of(r), ended ? STORE_ENDED : STORE_JOB,
+               who->role == ROLE_ADMIN ? http_query(r, "tenant") : who->tenant,
+               ended ? ended_json : shown, reply);
 }
 
 void route_jobs_show(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct api *api = api_of(ctx);
+    const char *id = read_name(r, 0, "job", reply);
     struct store_doc d = STORE_DOC_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    bool ended = false;
     json_t *out;
+    int rc;
 
-    if (!job_read(api, r, &d, reply))
+    if (id == NULL)
         return;
-    out = job_json(&d);
-    job_add_reason(api, out);
-    job_add_live(api, out, d.id);
-    names_show(api, caller_of(r), out, "dataset");
+    rc = job_get(api, r, id, STORE_JOB, &d, &err);
+    /* Clients of older versions take "not found" for the end of a job. */
+    if (rc == DLC_ENOTFOUND && http_query(r, "ended") != NULL) {
+        rc = job_get(api, r, id, STORE_ENDED, &d, &err);
+        ended = true;
+    }
+    if (rc < 0) {
+        reply_no_job(api, r, id, reply, &err);
+        return;
+    }
+    out = ended ? ended_json(api, &d, caller_of(r)) : job_json(&d);
+    if (ended) {
+        json_object_set_new(out, "live", json_object());
+    } else {
+        job_add_reason(api, out);
+        job_add_live(api, out, d.id, d.body);
+        names_show(api, caller_of(r), out, "dataset");
+    }
     reply_doc(reply, 200, out, d.version);
     store_doc_release(&d);
+}
+
+/* (ENDED-1), unless If-Match names another version: the deletion then fails. */
+static int end_job(struct api *api, const struct store_doc *d, uint64_t expect, struct dlc_err *err)
+{
+    struct job j = {0};
+    int rc = 0;
+
+    if ((expect == STORE_ANY || expect == d->version) && jobs_find(api->tables, d->id, &j))
+        rc = ended_job_add(api->tables, &j, "it was deregistered", err);
+    if (rc == 0)
+        rc = store_delete(api->tables->store, STORE_JOB, d->id, expect, err);
+    job_release(&j);
+    return rc;
 }
 
 void route_jobs_delete(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct api *api = api_of(ctx);
+    const char *id = read_name(r, 0, "job", reply);
     struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
     uint64_t expect;
 
-    if (!read_if_match(r, &expect, reply) || !job_read(api, r, &d, reply))
+    if (id == NULL || !read_if_match(r, &expect, reply))
         return;
-    if (store_delete(api->tables->store, STORE_JOB, d.id, expect, &err) < 0) {
+    if (job_get(api, r, id, STORE_JOB, &d, &err) < 0) {
+        reply_no_job(api, r, id, reply, &err);
+        return;
+    }
+    if (end_job(api, &d, expect, &err) < 0) {
         reply_store_error(api, r, reply, &err);
     } else {
         jobs_remove(api->tables, d.id);

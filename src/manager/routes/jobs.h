@@ -13,7 +13,7 @@ struct api;
 /* A job as the API shows it, with its current figures. Gives. */
 json_t *job_json(const struct store_doc *d);
 void job_add_reason(struct api *api, json_t *out);
-void job_add_live(struct api *api, json_t *out, const char *id);
+void job_add_live(struct api *api, json_t *out, const char *id, const json_t *body);
 
 http_handler_f route_jobs_list, route_jobs_show, route_jobs_delete, route_jobs_heartbeat;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "manager/routes/route_table.h"
 
+#include "manager/routes/accounting_route.h"
 #include "manager/routes/auth.h"
 #include "manager/routes/chunks.h"
 #include "manager/routes/dataset_move_route.h"
@@ -50,6 +51,7 @@ const struct http_route route_table[] = {
     {"DELETE", "/v1/jobs/{id}", OWNER, route_jobs_delete},
     {"POST", "/v1/jobs/{id}/heartbeat", ROLE_ANY, route_jobs_heartbeat},
     {"POST", "/v1/jobs/{id}/weights", ROLE_NODE, route_jobs_weights},
+    {"GET", "/v1/accounting", OWNER, route_accounting},
     {"GET", "/v1/nodes", ROLE_ANY, route_nodes_list},
     {"GET", "/v1/nodes/{name}", ROLE_ANY, route_nodes_show},
     {"PUT", "/v1/nodes/{name}", ROLE_NODE | ROLE_ADMIN | ROUTE_JOINS, route_nodes_join},

@@ -16,7 +16,9 @@
 #include "manager/routes/route_util.h"
 #include "manager/store/seal.h"
 #include "manager/store/wall_time.h"
+#include "manager/tables/accounting.h"
 #include "manager/tables/documents.h"
+#include "manager/tables/ended_jobs.h"
 #include "manager/tables/event_log.h"
 #include "manager/tables/weight_posts.h"
 
@@ -163,12 +165,29 @@ void route_tenants_list(struct http_request *r, struct http_reply *reply, void *
     reply_page(api, r, caller_of(r), STORE_TENANT, NULL, shown, reply);
 }
 
+/* A tenant of this name that was deleted: the new one sees nothing of it (ACCOUNT-4). Done here,
+ * since a manager may die between the deletion of a tenant and anything after it. */
+static int forget_namesake(struct api *api, const char *name, struct dlc_err *err)
+{
+    struct store_doc d = STORE_DOC_INIT;
+    int rc = store_get(api->tables->store, STORE_TENANT, name, &d, err);
+
+    store_doc_release(&d);
+    if (rc != DLC_ENOTFOUND)
+        return rc; /* it is there: the caller hears so when it writes */
+    *err = (struct dlc_err)DLC_ERR_INIT;
+    ended_jobs_forget_tenant(api->tables, name);
+    return accounting_forget_tenant(api->tables, name, err);
+}
+
 static int create(struct api *api, const char *name, const unsigned char hash[static SHA256_LEN],
                   uint64_t *version, struct dlc_err *err)
 {
     struct store_doc d = {(char *)name, (char *)name, NULL, 0};
-    int rc = point_to(api, hash, name, err);
+    int rc = forget_namesake(api, name, err);
 
+    if (rc == 0)
+        rc = point_to(api, hash, name, err);
     if (rc < 0)
         return rc;
     d.body =
@@ -269,6 +288,7 @@ static void delete_empty(struct api *api, const struct http_request *r, const ch
             forget_all(api, json_object_get(d.body, "tokens"));
             idempotency_forget(api, name);
             weights_forget(api->tables, name);
+            ended_jobs_forget_tenant(api->tables, name);
             event_log(api->tables->store, "", "tenant.deleted", json_pack("{s:s}", "name", name));
         }
         reply->status = 204;

@@ -66,6 +66,8 @@ enum store_kind {
     STORE_NODE,
     STORE_MANAGER, /* the manager's own: owners of tokens, answers to repeat, the key's check */
     STORE_WEIGHTS, /* importance weights that nodes exchange */
+    STORE_USAGE,   /* accounting.h */
+    STORE_ENDED,   /* ended_jobs.h */
     STORE_KINDS
 };
 

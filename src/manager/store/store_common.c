@@ -17,6 +17,7 @@ const char *store_kind_name(enum store_kind kind)
     static const char *const names[STORE_KINDS] = {
         [STORE_TENANT] = "tenant", [STORE_DATASET] = "dataset", [STORE_JOB] = "job",
         [STORE_NODE] = "node",     [STORE_MANAGER] = "manager", [STORE_WEIGHTS] = "weights",
+        [STORE_USAGE] = "usage",   [STORE_ENDED] = "ended",
     };
 
     dlc_check((unsigned)kind < STORE_KINDS && names[kind] != NULL);

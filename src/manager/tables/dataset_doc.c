@@ -23,18 +23,29 @@ const json_t *dataset_nodes(const json_t *body)
     return json_object_get(body, "nodes");
 }
 
-bool snapshot_bytes(const json_t *snapshot, const json_t *splits, uint64_t *bytes)
+static bool snapshot_sum(const json_t *snapshot, const json_t *splits, const char *what,
+                         uint64_t *sum)
 {
-    *bytes = json_array_size(splits) == 0 ? json_u64_at(snapshot, "bytes") : 0;
+    *sum = json_array_size(splits) == 0 ? json_u64_at(snapshot, what) : 0;
     for (size_t i = 0; i < json_array_size(splits); i++) {
         const json_t *s = json_find(json_object_get(snapshot, "splits"), "name",
                                     json_string_value(json_array_get(splits, i)));
 
         if (s == NULL)
             return false;
-        *bytes += json_u64_at(s, "bytes");
+        *sum += json_u64_at(s, what);
     }
     return true;
+}
+
+bool snapshot_bytes(const json_t *snapshot, const json_t *splits, uint64_t *bytes)
+{
+    return snapshot_sum(snapshot, splits, "bytes", bytes);
+}
+
+bool snapshot_samples(const json_t *snapshot, const json_t *splits, uint64_t *samples)
+{
+    return snapshot_sum(snapshot, splits, "samples", samples);
 }
 
 static bool count_ok(const json_t *o, const char *name)

@@ -29,6 +29,7 @@
 const json_t *dataset_snapshot(const json_t *body);
 /* Bytes of splits (an array; empty or NULL: of everything). False: a split is not there. */
 bool snapshot_bytes(const json_t *snapshot, const json_t *splits, uint64_t *bytes);
+bool snapshot_samples(const json_t *snapshot, const json_t *splits, uint64_t *samples);
 /* A node's listing result as it goes into the document. NULL: it is invalid. */
 json_t *snapshot_of_result(const json_t *result);
 /* Names of the nodes it lies on; NULL: on all. Borrowed. */

@@ -13,6 +13,7 @@
 #include <jansson.h>
 
 #include "base/clock.h"
+#include "base/usage.h"
 #include "manager/store/store.h"
 #include "manager/tables/admission.h"
 
@@ -39,7 +40,10 @@ struct job {
     /* in memory only */
     struct dlc_mono heard;
     uint64_t epochs_done;
-    json_t *figures; /* of its last heartbeat; NULL: none */
+    bool says_epochs;     /* it said so itself; otherwise from the samples it has read */
+    struct usage usage;   /* as accounting.c has it */
+    struct dlc_mono read; /* when a node last reported that it reads; 0: none has */
+    json_t *figures;      /* of its last heartbeat; NULL: none */
 };
 
 void job_copy(struct job *to, const struct job *from); /* gives *to */

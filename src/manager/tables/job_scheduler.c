@@ -3,12 +3,16 @@
 
 #include <string.h>
 
+#include "base/json.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "manager/store/wall_time.h"
+#include "manager/tables/accounting.h"
 #include "manager/tables/capacity.h"
 #include "manager/tables/cluster_view.h"
 #include "manager/tables/dataset_listing.h"
 #include "manager/tables/documents.h"
+#include "manager/tables/ended_jobs.h"
 #include "manager/tables/event_log.h"
 #include "manager/tables/job_table.h"
 #include "manager/tables/node_table.h"
@@ -16,12 +20,14 @@
 
 #define LIST_AGAIN DLC_SEC(5)
 
-/* Gone for good: from the store, then from the table. */
+/* From the store, then from the table. */
 static void job_end(struct tables *t, const struct job *j, const char *why)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    int rc = store_delete(t->store, STORE_JOB, j->id, STORE_ANY, &err);
+    int rc = ended_job_add(t, j, why, &err); /* (ENDED-1) */
 
+    if (rc == 0)
+        rc = store_delete(t->store, STORE_JOB, j->id, STORE_ANY, &err);
     if (rc < 0 && rc != DLC_ENOTFOUND) {
         log_warn("job %s has ended (%s), but: %s", j->id, why, err.text);
         return; /* the next tick tries again */
@@ -144,6 +150,30 @@ static void tell_runs(struct tables *t)
         view_changed(t);
 }
 
+/* (ENDED-3), one at a time: it reads the accounts since the job was made. */
+static void settle_ended(struct tables *t)
+{
+    json_t *due = ended_job_due(t, wall_ms()), *sums = NULL;
+    struct account_query q = {.by = BY_JOB};
+    struct dlc_err err = DLC_ERR_INIT;
+    char since[DAY_LEN + 1], *key;
+    int rc;
+
+    if (due == NULL)
+        return;
+    accounting_day(json_int_at(due, "created_ms"), since);
+    q.since = since;
+    rc = accounting_sum(t->store, &q, &sums, &err);
+    key = mem_fmt("%s/%s", json_text_at(due, "of"), json_text_at(due, "id"));
+    if (rc == 0)
+        rc = ended_job_settle(t, json_text_at(due, "id"), json_object_get(sums, key), &err);
+    if (rc < 0)
+        log_warn("the usage of job %s is not final yet: %s", json_text_at(due, "id"), err.text);
+    mem_free(&key);
+    json_decref(sums);
+    json_decref(due);
+}
+
 void jobs_tick(struct tables *t, struct dlc_mono now)
 {
     if (!t->jobs.loaded)
@@ -154,4 +184,5 @@ void jobs_tick(struct tables *t, struct dlc_mono now)
     start_waiting(t);
     dlc_mtx_unlock(&t->jobs.admit);
     list_again(t, now);
+    settle_ended(t);
 }

@@ -33,9 +33,8 @@ static struct job *find_locked(struct tables *t, const char *id)
     return found ? &js->jobs[at] : NULL;
 }
 
-struct job *jobs_copy(struct tables *t, size_t *n)
+static struct job *copy_if(struct tables *t, bool leads, size_t *n)
 {
-    bool leads = leader_leads(t); /* another manager's jobs are not ours to tell of */
     struct job *out;
 
     dlc_mtx_lock(&t->mtx);
@@ -45,6 +44,16 @@ struct job *jobs_copy(struct tables *t, size_t *n)
         job_copy(&out[i], &t->jobs.jobs[i]);
     dlc_mtx_unlock(&t->mtx);
     return out;
+}
+
+struct job *jobs_copy(struct tables *t, size_t *n)
+{
+    return copy_if(t, leader_leads(t), n); /* another manager's jobs are not ours to tell of */
+}
+
+struct job *jobs_copy_loaded(struct tables *t, size_t *n)
+{
+    return copy_if(t, true, n);
 }
 
 void jobs_copy_release(struct job **jobs, size_t n)
@@ -114,6 +123,8 @@ bool jobs_heard(struct tables *t, const char *id, const uint64_t *epochs_done,
         j->heard = dlc_mono_now();
         *state = j->state;
         if (epochs_done != NULL) {
+            j->epochs_done = j->says_epochs ? j->epochs_done : 0; /* what we reckoned ends here */
+            j->says_epochs = true;
             t->jobs.runs_changed |= *epochs_done > j->epochs_done; /* fewer are to come */
             j->epochs_done = DLC_MAX(j->epochs_done, *epochs_done);
         }
@@ -187,7 +198,84 @@ void jobs_seen(struct tables *t, const json_t *figures)
 
         if (j != NULL && dataset != NULL && strcmp(j->dataset, dataset) == 0 &&
             json_integer_value(json_object_get(f, "readers")) > 0)
-            j->heard = dlc_mono_now();
+            j->heard = j->read = dlc_mono_now();
+    }
+    dlc_mtx_unlock(&t->mtx);
+}
+
+static bool job_is_of(const struct job *j, const char *of)
+{
+    size_t len = strlen(j->tenant);
+
+    return strncmp(of, j->tenant, len) == 0 && of[len] == '/' &&
+           strcmp(of + len + 1, j->dataset) == 0;
+}
+
+bool jobs_is_of(struct tables *t, const char *id, const char *of)
+{
+    const struct job *j;
+    bool is;
+
+    dlc_mtx_lock(&t->mtx);
+    j = find_locked(t, id);
+    is = j != NULL && job_is_of(j, of);
+    dlc_mtx_unlock(&t->mtx);
+    return is;
+}
+
+void jobs_reading(struct tables *t, const char *id)
+{
+    struct job *j;
+
+    dlc_mtx_lock(&t->mtx);
+    j = find_locked(t, id);
+    if (j != NULL)
+        j->read = dlc_mono_now();
+    dlc_mtx_unlock(&t->mtx);
+}
+
+size_t jobs_readers(struct tables *t, const char *of, char (*ids)[20], size_t max)
+{
+    size_t n = 0;
+
+    dlc_mtx_lock(&t->mtx);
+    for (size_t i = 0; i < t->jobs.n && n < max; i++) {
+        const struct job *j = &t->jobs.jobs[i];
+
+        if (j->read.ns != 0 && dlc_mono_since(j->read).ns < JOB_READ_TIME.ns && job_is_of(j, of))
+            memcpy(ids[n++], j->id, sizeof(j->id));
+    }
+    dlc_mtx_unlock(&t->mtx);
+    return n;
+}
+
+/* Each epoch reads every sample of the job's splits once. A job that says how many it has done knows
+ * better. */
+static bool reckon_epochs(struct job *j)
+{
+    uint64_t samples = 0, done;
+
+    if (j->says_epochs || j->snapshot == NULL ||
+        !snapshot_samples(j->snapshot, j->splits, &samples) || samples == 0)
+        return false;
+    done = j->usage.n[USAGE_samples] / samples;
+    if (j->qos.epochs > 0)
+        done = DLC_MIN(done, j->qos.epochs);
+    if (done <= j->epochs_done)
+        return false;
+    j->epochs_done = done;
+    return true;
+}
+
+void jobs_used(struct tables *t, const char *id, const struct usage *more)
+{
+    struct job *j;
+
+    dlc_mtx_lock(&t->mtx);
+    j = find_locked(t, id);
+    if (j != NULL) {
+        usage_add(&j->usage, more);
+        t->jobs.runs_changed |= reckon_epochs(j); /* fewer are to come */
     }
     dlc_mtx_unlock(&t->mtx);
 }

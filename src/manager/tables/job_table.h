@@ -42,6 +42,7 @@ void jobs_unlock(struct tables *t);
 /* A copy of all, so that no computation or write holds the mutex. Gives; none if this manager does
  * not lead. */
 struct job *jobs_copy(struct tables *t, size_t *n);
+struct job *jobs_copy_loaded(struct tables *t, size_t *n); /* the same before it leads. Thread */
 void jobs_copy_release(struct job **jobs, size_t n);
 bool jobs_find(struct tables *t, const char *id, struct job *out); /* gives a copy */
 void jobs_add(struct tables *t, struct job *j);                    /* takes its contents */
@@ -53,6 +54,15 @@ void jobs_set_state(struct tables *t, const char *id, enum job_state s);
 void jobs_dataset_changed(struct tables *t, const char *dataset, const json_t *body);
 /* Nodes report which jobs read from them: those are alive. figures: of a heartbeat. */
 void jobs_seen(struct tables *t, const json_t *figures);
+/* Is it a job of the dataset "TENANT/NAME"? */
+bool jobs_is_of(struct tables *t, const char *id, const char *of);
+/* A node has just reported that it read. */
+void jobs_reading(struct tables *t, const char *id);
+/* Ids of the jobs that have read the dataset in the last JOB_READ_TIME. */
+#define JOB_READ_TIME DLC_SEC(30)
+size_t jobs_readers(struct tables *t, const char *of, char (*ids)[20], size_t max);
+/* What it has used more. */
+void jobs_used(struct tables *t, const char *id, const struct usage *more);
 size_t jobs_running(struct tables *t, const char *dataset); /* none when we do not lead */
 size_t jobs_count(struct tables *t, const char *dataset);   /* running or waiting */
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "manager/store/wall_time.h"
 #include "manager/tables/command_results.h"
 #include "manager/tables/job_scheduler.h"
 #include "manager/tables/view_builder.h"
@@ -25,6 +26,7 @@ void tables_release(struct tables *t)
 {
     leader_close(t);
     jobs_close(t);
+    ended_jobs_close(t);
     nodes_close(t);
     view_put(&t->view.current);
     revocations_release(&t->revocations);
@@ -48,6 +50,10 @@ int tables_load(struct tables *t, uint64_t fence, struct dlc_err *err)
         rc = view_load(t, fence, err);
     if (rc == 0)
         rc = jobs_load(t, err);
+    if (rc == 0)
+        rc = ended_jobs_load(t, err);
+    if (rc == 0)
+        rc = accounting_load_jobs(t, err);
     return rc;
 }
 
@@ -63,6 +69,8 @@ void tables_tick(struct tables *t)
         commands_tick(t);
         datasets_tick(t, now);
         weights_tick(t, now);
+        ended_jobs_tick(t, wall_ms());
+        accounting_tick(t, now, wall_ms());
         t->slow_at = dlc_mono_add(now, SLOW_EVERY);
     }
     if (leader_holds(t))

@@ -5,8 +5,10 @@
  *
  *     view_builder   job_scheduler   command_results   dataset_placement   weight_posts
  *           |               |               |                  |                |
- *     dataset_move   dataset_listing   capacity                |                |
- *           |               |               |                  |                |
+ *     dataset_move   dataset_listing   capacity   accounting   |                |
+ *           |               |               |         |        |                |
+ *           |               |               |    ended_jobs    |                |
+ *           |               |               |         |        |                |
  *     node_commands   job_table   node_table   cluster_view    |                |
  *           |               |          |            |          |                |
  *     node_token                |          |            |          |                |
@@ -33,9 +35,11 @@
 #include "base/err.h"
 #include "base/mutex.h"
 #include "manager/store/store.h"
+#include "manager/tables/accounting.h"
 #include "manager/tables/cluster_view.h"
 #include "manager/tables/dataset_index.h"
 #include "manager/tables/dataset_placement.h"
+#include "manager/tables/ended_jobs.h"
 #include "manager/tables/job_table.h"
 #include "manager/tables/leader.h"
 #include "manager/tables/node_commands.h"
@@ -46,6 +50,7 @@
 struct tables {
     struct store *store; /* borrowed */
     struct dlc_dur node_ttl, job_ttl;
+    struct dlc_dur keep_ended, keep_accounting;
     struct dlc_mtx mtx;   /* rank LCK_tables; guards the parts, where they do not say otherwise */
     struct dlc_cond wake; /* of the manager's thread */
     struct dlc_mono
@@ -59,6 +64,8 @@ struct tables {
     struct node_commands commands;
     struct dataset_placement placement;
     struct weight_posts weights;
+    struct ended_jobs ended;
+    struct accounting accounting;
 };
 
 /* Borrows store. The times must be set before the first call. */

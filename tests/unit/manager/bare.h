@@ -39,6 +39,8 @@ static inline struct tables *bare_open(const char *url, const char *dir, struct 
     b->dir = mem_str(unit_path(dir, path));
     t->node_ttl = DLC_SEC(10);
     t->job_ttl = DLC_SEC(60);
+    t->keep_ended = DLC_SEC(7 * 86400);
+    t->keep_accounting = DLC_SEC(400 * 86400);
     t->leader.hooks = &hooks;
     t->leader.ttl = lock_ttl;
     t->leader.dir = b->dir;
