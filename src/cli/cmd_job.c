@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* `dlcache job`: register a training job, show its progress, end it. */
+/* `dlcache job`: register a training job, show its progress, end it, and look back at it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/check.h"
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -234,10 +235,59 @@ static void print_placement(const json_t *j)
         putchar('\n');
 }
 
+/* What it has used, as the manager accounts it. */
+static void print_usage(const json_t *j)
+{
+    static const struct {
+        const char *path, *name;
+    } reasons[] = {{"usage.stalled.latency", "bucket latency"},
+                   {"usage.stalled.bandwidth", "bucket bandwidth"},
+                   {"usage.stalled.disk", "disk"},
+                   {"usage.stalled.memory", "too little memory"},
+                   {"usage.stalled.order", "no order told"}};
+    char a[32], b[32], c[32], d[32], e[32], size[24];
+
+    if (!json_is_object(json_object_get(j, "usage")))
+        return;
+    printf("read       %s samples, %s: %s from memory, %s disk, %s other nodes, %s bucket\n",
+           table_count(json_u64_at(j, "usage.samples"), a),
+           str_size(json_u64_at(j, "usage.read_bytes"), size),
+           table_count(json_u64_at(j, "usage.hits.memory"), b),
+           table_count(json_u64_at(j, "usage.hits.disk"), c),
+           table_count(json_u64_at(j, "usage.hits.peer") + json_u64_at(j, "usage.hits.redis"), d),
+           table_count(json_u64_at(j, "usage.misses"), e));
+    printf("bucket     %s requests, %s received; estimated price %.4f\n",
+           table_count(json_u64_at(j, "usage.requests"), a),
+           str_size(json_u64_at(j, "usage.bytes"), size), json_number_at(j, "usage.money"));
+    printf("stalled    %.1f s", json_number_at(j, "usage.stalled_s"));
+    for (size_t i = 0, n = 0; i < DLC_COUNT(reasons); i++)
+        if (json_number_at(j, reasons[i].path) >= 0.05)
+            printf("%s%s %.1f s", n++ == 0 ? ": " : ", ", reasons[i].name,
+                   json_number_at(j, reasons[i].path));
+    putchar('\n');
+    if (json_text_at(j, "advice")[0] != '\0')
+        printf("to do      %s\n", json_text_at(j, "advice"));
+}
+
+static void print_times(const json_t *j, bool ended)
+{
+    char when[24];
+    uint64_t epochs = json_u64_at(j, "qos.epochs");
+
+    printf("created    %s\n", api_time(j, "created", when));
+    printf("started    %s\n", api_time(j, "started", when));
+    if (ended)
+        printf("ended      %s\n", api_time(j, "ended", when));
+    printf("epochs     %llu done", (unsigned long long)json_u64_at(j, "epochs_done"));
+    if (epochs > 0)
+        printf(" of %llu", (unsigned long long)epochs);
+    putchar('\n');
+}
+
 static void print_job(const json_t *j, void *arg)
 {
-    char when[24], qos[64], *splits = api_joined(json_object_get(j, "splits"), "all");
-    uint64_t epochs = json_u64_at(j, "qos.epochs");
+    char qos[64], *splits = api_joined(json_object_get(j, "splits"), "all");
+    bool ended = strcmp(json_text_at(j, "state"), "ended") == 0;
 
     (void)arg;
     printf("job        %s\n", json_text_at(j, "id"));
@@ -247,19 +297,94 @@ static void print_job(const json_t *j, void *arg)
     printf("state      %s\n", json_text_at(j, "state"));
     if (json_text_at(j, "reason")[0] != '\0')
         printf("reason     %s\n", json_text_at(j, "reason"));
-    printf("created    %s\n", api_time(j, "created", when));
-    printf("started    %s\n", api_time(j, "started", when));
     printf("qos        %s, priority %lld\n", qos_text(j, qos),
            (long long)json_int_at(j, "qos.priority"));
-    printf("epochs     %llu done", (unsigned long long)json_u64_at(j, "epochs_done"));
-    if (epochs > 0)
-        printf(" of %llu", (unsigned long long)epochs);
-    printf("\nheard      %.1f s ago\n", (double)json_u64_at(j, "silent_ms") / 1000);
+    print_times(j, ended);
+    if (!ended)
+        printf("heard      %.1f s ago\n", (double)json_u64_at(j, "silent_ms") / 1000);
     print_admission(j);
     print_placement(j);
+    print_usage(j);
     print_figures(j);
     print_live(j);
     mem_free(&splits);
+}
+
+/* ---- ls --ended ---- */
+
+static void add_ended_row(struct table *t, const json_t *j)
+{
+    char size[24], when[24], n[32];
+    const char *tenant = json_text_at(j, "tenant");
+
+    table_add(t, json_text_at(j, "id"));
+    table_add(t, tenant[0] != '\0' ? tenant : "-");
+    table_add(t, json_text_at(j, "dataset"));
+    table_add(t, api_time(j, "ended", when));
+    table_add(t, table_count(json_u64_at(j, "usage.samples"), n));
+    table_add(t, str_size(json_u64_at(j, "usage.bytes"), size));
+    table_addf(t, "%.4f", json_number_at(j, "usage.money"));
+    table_addf(t, "%.1f s", json_number_at(j, "usage.stalled_s"));
+    table_add(t, json_text_at(j, "reason"));
+}
+
+static const struct kind ended_jobs = {
+    .what = "job",
+    .headings = "job|tenant|dataset|ended|>samples|>bucket|>price|>stalled|reason",
+    .row = add_ended_row,
+};
+
+static int by_end(const void *a, const void *b)
+{
+    return strcmp(json_text_at(*(json_t *const *)b, "ended"),
+                  json_text_at(*(json_t *const *)a, "ended"));
+}
+
+/* The latest first. */
+static void print_ended(const json_t *answer, void *arg)
+{
+    const json_t *items = json_object_get(answer, "items");
+    size_t n = json_array_size(items);
+    json_t **all = mem_zero((n + 1) * sizeof(json_t *)), *sorted = json_array();
+
+    (void)arg;
+    for (size_t i = 0; i < n; i++)
+        all[i] = json_array_get(items, i);
+    qsort(all, n, sizeof(json_t *), by_end);
+    for (size_t i = 0; i < n; i++)
+        json_array_append(sorted, all[i]);
+    sorted = json_pack("{s:o}", "items", sorted);
+    kind_print_list(sorted, (void *)(uintptr_t)&ended_jobs);
+    json_decref(sorted);
+    mem_free(&all);
+}
+
+static int list(const struct command *cmd, int argc, char **argv)
+{
+    struct api_view v = {false, NULL};
+    const char *tenant = NULL;
+    bool ended = false;
+    const struct args_option options[] = {
+        {"ended", 'e', NULL, "Those that have ended, the latest first.", &ended, NULL},
+        {"tenant", 't', "NAME", "Those of one tenant; for admins.", NULL, &tenant},
+        API_JSON(&v.json),
+        API_WATCH(&v.every),
+        API_END,
+    };
+    struct args a = ARGS_INIT;
+    struct buf path = BUF_INIT;
+    int status;
+
+    if (args_parse(&a, cmd, options, argc, argv, &status)) {
+        buf_adds(&path, cmd->kind->path);
+        api_query(&path, "state", ended ? "ended" : NULL);
+        api_query(&path, "tenant", tenant);
+        status = api_look(cmd, &a, &v, buf_str(&path), true, ended ? print_ended : kind_print_list,
+                          (void *)(uintptr_t)cmd->kind);
+    }
+    buf_release(&path);
+    args_release(&a);
+    return status;
 }
 
 /* ---- heartbeat ---- */
@@ -308,6 +433,7 @@ static const struct kind jobs = {
     .row = add_row,
     .print = print_job,
     .owned = true,
+    .query = "?ended=1",
 };
 
 static const struct command sub_create = {
@@ -330,20 +456,24 @@ static const struct command sub_create = {
 
 static const struct command sub_ls = {
     .name = "job ls",
-    .synopsis = "[--tenant NAME] [--json] [--watch TIME]",
-    .summary = "List jobs that run or wait.",
-    .details = "A tenant sees its own, an admin all.",
-    .examples = "  $ dlcache job ls --watch 2s\n",
-    .run = kind_ls,
+    .synopsis = "[--ended] [--tenant NAME] [--json] [--watch TIME]",
+    .summary = "List jobs that run or wait, or that have ended.",
+    .details = "A tenant sees its own, an admin all. Ended jobs are kept for --keep-ended of the "
+               "manager\n(7 days), 500 of a tenant at most.",
+    .examples = "  $ dlcache job ls --watch 2s\n"
+                "  $ dlcache job ls --ended\n",
+    .run = list,
     .kind = &jobs,
 };
 
 static const struct command sub_show = {
     .name = "job show",
     .synopsis = "ID [--json] [--watch TIME]",
-    .summary = "Show one job with its live figures.",
-    .details = "What nodes say of it: readers, how often they found what they asked for, how long "
-               "they waited.",
+    .summary = "Show one job with its figures, also after its end.",
+    .details =
+        "What it has read and from where, its part of what the bucket was asked for, how "
+        "long readers\nwaited and why, and what to do about it. While it runs also what each "
+        "node says of it.",
     .examples = "  $ dlcache job show j-0123456789abcdef --watch 1s\n",
     ONE_OPERAND(ID),
     .run = kind_show,

@@ -10,8 +10,8 @@
 #include "cli/commands.h"
 
 const struct command *const commands[] = {
-    &cmd_serve,    &cmd_stop,    &cmd_ls,    &cmd_cat,    &cmd_warm,
-    &cmd_stat,     &cmd_evict,   &cmd_bench, &cmd_sim,    &cmd_demo,
+    &cmd_serve,    &cmd_stop,    &cmd_ls,  &cmd_cat,        &cmd_warm,   &cmd_stat,
+    &cmd_evict,    &cmd_bench,   &cmd_sim, &cmd_demo,
 #ifdef DLC_MANAGER
     &cmd_manager,  &cmd_node,
 #endif
@@ -19,7 +19,7 @@ const struct command *const commands[] = {
     &cmd_operator,
     &cmd_csi,
 #endif
-    &cmd_tenant,   &cmd_dataset, &cmd_job,   &cmd_events, &cmd_rebuild,
+    &cmd_tenant,   &cmd_dataset, &cmd_job, &cmd_accounting, &cmd_events, &cmd_rebuild,
     &cmd_config,   &cmd_version, NULL,
 };
 

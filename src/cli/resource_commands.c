@@ -21,7 +21,7 @@ bool kind_begin(struct args *a, const struct command *cmd, const struct args_opt
     return true;
 }
 
-static void print_list(const json_t *answer, void *arg)
+void kind_print_list(const json_t *answer, void *arg)
 {
     const struct kind *k = arg;
     const json_t *item;
@@ -52,7 +52,7 @@ int kind_ls(const struct command *cmd, int argc, char **argv)
     if (args_parse(&a, cmd, options + !k->owned, argc, argv, &status)) {
         buf_adds(&path, k->path);
         api_query(&path, "tenant", tenant);
-        status = api_look(cmd, &a, &v, buf_str(&path), true, print_list, (void *)(uintptr_t)k);
+        status = api_look(cmd, &a, &v, buf_str(&path), true, kind_print_list, (void *)(uintptr_t)k);
     }
     buf_release(&path);
     args_release(&a);
@@ -67,7 +67,8 @@ int kind_show(const struct command *cmd, int argc, char **argv)
     char *path;
     int status;
 
-    if (kind_begin(&a, cmd, options, argc, argv, "", &path, &status))
+    if (kind_begin(&a, cmd, options, argc, argv, cmd->kind->query != NULL ? cmd->kind->query : "",
+                   &path, &status))
         status = api_look(cmd, &a, &v, path, false, cmd->kind->print, NULL);
     mem_free(&path);
     args_release(&a);

@@ -16,6 +16,7 @@ struct kind {
     void (*row)(struct table *t, const json_t *item);
     api_print_f *print; /* one of them */
     bool owned;         /* by tenants: `ls` takes --tenant */
+    const char *query;  /* `show` asks with it: "?ended=1"; NULL: nothing */
     const char *force;  /* `rm` takes --force, and this is its help; NULL: it does not */
 };
 
@@ -23,6 +24,9 @@ struct kind {
  * False: end with *status. Gives *path. */
 bool kind_begin(struct args *a, const struct command *cmd, const struct args_option *options,
                 int argc, char **argv, const char *rest, char **path, int *status);
+
+/* Print {"items"} as the table of a kind. An api_print_f; arg: the kind. */
+void kind_print_list(const json_t *answer, void *arg);
 
 /* For command.run. */
 int kind_ls(const struct command *cmd, int argc, char **argv);
