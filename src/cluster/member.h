@@ -35,6 +35,13 @@ struct refused_token {
     struct dlc_mono until;
 };
 
+/* job_check.c: a job that reads a dataset. */
+#define CHECKED_JOBS 64
+struct checked_job {
+    char *key; /* "JOB TENANT/DATASET"; NULL: none */
+    struct dlc_mono until;
+};
+
 struct member {
     struct node *node;
     struct agent *agent;             /* set until the node closes */
@@ -70,6 +77,8 @@ struct member {
     struct dataset_cost *costs; /* cost.c: on datasets that have been freed */
     size_t n_costs, cap_costs;
     struct usage_report *usage; /* usage.c */
+    struct checked_job checked_jobs[CHECKED_JOBS];
+    size_t next_checked;
 };
 
 #endif

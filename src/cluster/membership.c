@@ -15,6 +15,7 @@
 #include "cluster/cost.h"
 #include "cluster/disk_inventory.h"
 #include "cluster/handover.h"
+#include "cluster/job_check.h"
 #include "cluster/member.h"
 #include "cluster/node_credential.h"
 #include "cluster/peer/peer_client.h"
@@ -259,6 +260,8 @@ static void membership_close(struct node *n)
     report_close(n);
     cost_close(n);
     usage_close(n);
+    for (size_t i = 0; i < CHECKED_JOBS; i++)
+        mem_free(&m->checked_jobs[i].key);
     mem_free(&n->member);
 }
 
@@ -284,6 +287,7 @@ const struct cluster_ops membership_ops = {
     .figures = membership_figures,
     .resolve = resolve,
     .identify = identify,
+    .check_job = job_check,
     .renew_credentials = resolve_again,
     .borrow_catalog = catalog_from_peer,
     .events = listeners,

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/config.h"
+#include "base/job_id.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -42,10 +43,7 @@ struct usage_report {
 /* Only names as the manager gives them have rows of their own: any program may invent others. */
 static const char *job_key(const char *job)
 {
-    if (job == NULL || !str_starts(job, "j-") || strlen(job) != 18 ||
-        strspn(job + 2, "0123456789abcdef") != 16)
-        return "";
-    return job;
+    return job != NULL && job_id_is_registered(job) ? job : "";
 }
 
 static json_t *row_of(struct usage_report *u, const char *dataset, const char *job)

@@ -4,7 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/job_id.h"
 #include "base/mem.h"
+#include "base/secret.h"
 #include "base/str.h"
 #include "cluster/peer/view.h"
 #include "daemon/client_audit.h"
@@ -24,8 +26,20 @@
 struct opening {
     uint64_t conn;
     bool refresh;
-    char *url; /* for the audit log */
+    bool job_checked;
+    char *url, *token, *endpoint; /* as the client asked; token and endpoint may be NULL */
 };
+
+static void opening_free(struct opening **op)
+{
+    struct opening *o = *op;
+
+    *op = NULL;
+    secret_free(&o->token);
+    mem_free(&o->endpoint);
+    mem_free(&o->url);
+    mem_free(&o);
+}
 
 /* Of the daemon's user, or root, who may read all that the daemon may. */
 static bool is_own(const struct conn *c)
@@ -41,11 +55,37 @@ static void refuse_open(struct conn *c, const char *url, const struct dlc_err *e
 }
 
 static void open_granted(struct node *n, const struct grant *g, const struct dlc_err *err,
+                         void *arg);
+
+/* The answer of the manager about the grant is still fresh, or is asked for again. */
+static void open_job_checked(struct node *n, const struct dlc_err *err, void *arg)
+{
+    struct opening *o = arg;
+    struct conn *c = conn_by_id(n, o->conn);
+
+    if (c != NULL && err == NULL) {
+        o->job_checked = true;
+        n->cluster_ops->resolve(n, o->token, o->url, o->endpoint, OPEN_LIFE, open_granted, o);
+        return;
+    }
+    if (c != NULL) {
+        c->asking = false;
+        refuse_open(c, o->url, err);
+    }
+    opening_free(&o);
+}
+
+static void open_granted(struct node *n, const struct grant *g, const struct dlc_err *err,
                          void *arg)
 {
     struct opening *o = arg;
     struct conn *c = conn_by_id(n, o->conn);
 
+    if (c != NULL && g != NULL && !o->job_checked && c->job != NULL &&
+        job_id_is_registered(c->job)) {
+        n->cluster_ops->check_job(n, c->job, g, open_job_checked, o);
+        return;
+    }
     if (c != NULL)
         c->asking = false;
     if (c != NULL && g == NULL)
@@ -59,8 +99,7 @@ static void open_granted(struct node *n, const struct grant *g, const struct dlc
                                                .foreign = !is_own(c),
                                                .snapshot = c->snapshot,
                                                .grant = g});
-    mem_free(&o->url);
-    mem_free(&o);
+    opening_free(&o);
 }
 
 /* Does the client say enough for the manager to be asked? */
@@ -148,7 +187,11 @@ static void open_url(struct conn *c, const json_t *body)
     if (!may_ask(c, url, token, named))
         return;
     o = mem_new(struct opening);
-    *o = (struct opening){c->id, refresh, mem_str(url)};
+    *o = (struct opening){.conn = c->id,
+                          .refresh = refresh,
+                          .url = mem_str(url),
+                          .token = mem_str(token),
+                          .endpoint = mem_str(endpoint)};
     c->asking = true;
     c->node->cluster_ops->resolve(c->node, token, url, endpoint, OPEN_LIFE, open_granted, o);
 }

@@ -308,6 +308,30 @@ static bool figures_ok(const json_t *figures, struct http_reply *reply)
     return true;
 }
 
+/* A node asks for a session that names the job: is it one of this dataset? (job_check.c) */
+static bool job_fits(struct api *api, const struct http_request *r, const struct job *j,
+                     const char *id, struct http_reply *reply)
+{
+    const char *dataset = http_query(r, "dataset"), *tenant = http_query(r, "tenant");
+    struct store_doc d = STORE_DOC_INIT;
+
+    if (tenant == NULL)
+        tenant = "";
+    if (j->id[0] != '\0' && strcmp(j->tenant, tenant) == 0) {
+        if (strcmp(j->dataset, dataset) == 0)
+            return true;
+        http_problem(reply, 404, "Another dataset", "job %s reads dataset %s, not %.300s", id,
+                     j->dataset, dataset);
+    } else if (j->id[0] == '\0' && store_get(api->tables->store, STORE_ENDED, id, &d, NULL) == 0 &&
+               strcmp(d.tenant, tenant) == 0) {
+        http_problem(reply, 404, "Ended", "job %s has ended: %s", id, json_text_at(d.body, "why"));
+    } else {
+        reply_absent(reply, "job", id);
+    }
+    store_doc_release(&d);
+    return false;
+}
+
 /* Answered from memory: they come often. */
 void route_jobs_heartbeat(struct http_request *r, struct http_reply *reply, void *ctx)
 {
@@ -326,7 +350,15 @@ void route_jobs_heartbeat(struct http_request *r, struct http_reply *reply, void
 
     if (id == NULL)
         return;
-    if (!jobs_find(api->tables, id, &j) || (who->role != ROLE_NODE && !caller_sees(who, j.tenant)))
+    if (!jobs_find(api->tables, id, &j))
+        memset(&j, 0, sizeof(j));
+    if (who->role == ROLE_NODE && http_query(r, "dataset") != NULL) {
+        if (!job_fits(api, r, &j, id, reply)) {
+            job_release(&j);
+            return;
+        }
+    }
+    if (j.id[0] == '\0' || (who->role != ROLE_NODE && !caller_sees(who, j.tenant)))
         reply_absent(reply, "job", id);
     else if (read_body(r, fields, reply) && figures_ok(figures, reply)) {
         if (jobs_heard(api->tables, id, epochs != UINT64_MAX ? &epochs : NULL, figures, &state))

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "base/job_id.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -58,19 +59,13 @@ static bool is_of(const char *id, const char *sender)
     return memcmp(suffix_of(id) + WEIGHTS_NUMBER_LEN + 1, sender, WEIGHTS_HEX_LEN) == 0;
 }
 
-/* As POST /v1/jobs names them. Other names are whatever ranks call their job. */
-static bool is_registered(const char *job)
-{
-    return str_starts(job, "j-") && weights_is_hex(job + 2, 16);
-}
-
 /* Is it a job of that dataset, as far as we can know? */
 bool weights_job_fits(struct tables *t, const char *job, const char *dataset)
 {
     struct job j = {0};
     bool fits;
 
-    if (!is_registered(job))
+    if (!job_id_is_registered(job)) /* whatever ranks call their job */
         return true;
     fits = jobs_find(t, job, &j) && strcmp(j.dataset, dataset) == 0;
     job_release(&j);
