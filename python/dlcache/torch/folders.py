@@ -61,10 +61,10 @@ class DatasetFolder(Dataset):
     def _classify(self, handle: dlcache.Dataset) -> None:
         """Make the folders of the keys the classes, as layout=folders does, in the same order."""
         below = urllib.parse.urlsplit(handle.location).path.lstrip("/")
-        folders = {_folder(handle.key(n), below) for n in split_of(handle, self.split)}
-        if any(name.endswith(ARCHIVES) for name in folders):
-            return  # members of archives, or groups that have their class with them
-        self._classes = sorted(folders - {""})
+        folders = {_folder(handle.key(n), below) for n in split_of(handle, self.split)} - {""}
+        if not folders and _archive(handle.key(0)):
+            return  # groups that have their class with them, or members of archives without folders
+        self._classes = sorted(folders)
         if not self._classes:
             raise FileNotFoundError("there is no class folder in %s: keys are like %r"
                                     % (self.url, handle.key(0)))
@@ -93,8 +93,18 @@ def _with_folders(url: str) -> str:
     return "%s%s%s=folders" % (url, "&" if "?" in url else "?", name)
 
 
+def _archive(key: str) -> str:
+    """The part of a key up to the archive that it is a member of; "" if it is not."""
+    parts = key.split("/")
+    for k, part in enumerate(parts[:-1]):
+        if part.endswith(ARCHIVES):
+            return "/".join(parts[:k + 1]) + "/"
+    return ""
+
+
 def _folder(key: str, below: str) -> str:
-    """The folder of a key directly below the dataset's URL; "" for a key in none."""
+    """The folder of a key directly below the dataset's URL, or in its archive; "" for a key in none."""
+    below = _archive(key) or below
     if key.startswith(below):
         key = key[len(below):]
     return key.partition("/")[0] if "/" in key else ""
