@@ -45,6 +45,41 @@ static void test_written_and_replaced(void **state)
     mem_free(&file);
 }
 
+static void test_loaded_by_who_trusts_its_owner(void **state)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    struct config c = {.socket = at, .allow_uid = (char[]){""}};
+    struct node_marker m = NODE_MARKER_INIT;
+    char *file = mem_fmt("%s.node", at);
+
+    (void)state;
+    assert_false(node_marker_load(&c, &m));
+    assert_int_equal(node_marker_write(at, "gpu1", "https://m:1,https://n:1", "/etc/ca.pem", &err),
+                     0);
+    expect("node gpu1 of https://m:1,https://n:1");
+    assert_true(node_marker_load(&c, &m));
+    assert_string_equal(m.name, "gpu1");
+    assert_string_equal(m.manager, "https://m:1,https://n:1");
+    assert_string_equal(m.ca, "/etc/ca.pem");
+    node_marker_release(&m);
+    assert_int_equal(node_marker_write(at, "gpu1", "http://m:1", NULL, &err), 0);
+    assert_true(node_marker_load(&c, &m));
+    assert_string_equal(m.ca, "");
+    node_marker_release(&m);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(file, 64321, 64321), 0);
+        assert_false(node_marker_load(&c, &m));
+        c.allow_uid = (char[]){"64321"};
+        assert_true(node_marker_load(&c, &m));
+        node_marker_release(&m);
+    }
+    assert_int_equal(os_unlink(file), 0);
+    assert_int_equal(symlink("/etc/passwd", file), 0); /* no file of its own */
+    assert_false(node_marker_load(&c, &m));
+    assert_int_equal(os_unlink(file), 0);
+    mem_free(&file);
+}
+
 static void test_nowhere_to_write(void **state)
 {
     struct dlc_err err = DLC_ERR_INIT;
@@ -59,6 +94,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_written_and_replaced),
+        cmocka_unit_test(test_loaded_by_who_trusts_its_owner),
         cmocka_unit_test(test_nowhere_to_write),
     };
 
