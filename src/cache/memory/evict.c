@@ -4,7 +4,8 @@
  *
  * Evicting is retire (slot EMPTY, state RETIRED) and sweep (look at the pins, free samples without
  * pins): (MEMORY-1) of memory_i.h. A sweep reads every pin of the index, so victims are retired in
- * batches, 1/64 of the ceiling or BATCH_MAX samples at a time, and one sweep serves the batch.
+ * batches, 1/64 of the ceiling or BATCH_MAX samples at a time, and one sweep serves the batch. With
+ * many sessions a sweep takes several turns of the loop (pin_scan.c), and whoever needs room waits.
  * Retiring a pinned sample frees nothing and makes its next reader miss, so the pins are looked at
  * before victims are chosen too; those that get pinned in between stay retired.
  *
@@ -29,6 +30,7 @@
 
 #define BATCH_SHIFT 6                   /* a batch is ceiling >> this */
 #define BATCH_MAX   64                  /* samples in a batch: each may cost 128 looks */
+#define BATCHES     4                   /* at most are retired while a look at the pins goes on */
 #define BATCH_STEPS 8192                /* looks into orders for a batch: 0.5 ms */
 #define STEPS_MAX   256                 /* for one victim */
 #define AT_RANDOM   8                   /* samples asked about at random for one victim */
@@ -38,29 +40,7 @@
 #define GIVE_BACK   ((uint64_t)8 << 20) /* bytes dropped in one step, in whole extents: 1 ms */
 #define WINDOWS     4 /* windows evicted before giving up: each failed because a reader was quick */
 
-void memory_read_logs(struct memory *m)
-{
-    dlc_list_each (i, &m->indexes) {
-        struct mem_index *x = dlc_container(i, struct mem_index, node);
-
-        dlc_list_each (s, &x->sessions)
-            session_read_logs(dlc_container(s, struct mem_session, node));
-    }
-}
-
-/* ---- pins and retired samples ---- */
-
-static void scan_pins(struct mem_index *x)
-{
-    map_release(&x->pinned);
-    dlc_list_each (n, &x->sessions)
-        session_read_pins(dlc_container(n, struct mem_session, node), &x->pinned, x);
-}
-
-static bool pinned(const struct mem_fill *f)
-{
-    return f->holds > 0 || map_get(&f->x->pinned, f->sample) != NULL;
-}
+/* ---- retired samples ---- */
 
 void memory_retire(struct mem_fill *f)
 {
@@ -76,7 +56,7 @@ void memory_retire(struct mem_fill *f)
     mem_fill_set_known(f, false);
     f->state = MEM_RETIRED;
     policy_remove(mem_fill_policy(f), &f->item);
-    dlc_list_push_tail(&m->retired, &f->block.node);
+    pin_scan_retired(f);
     x->fills[f->sample] = NULL;
     x->resident--;
     x->bytes -= f->len;
@@ -93,42 +73,10 @@ void memory_retire(struct mem_fill *f)
     m->retired_held += f->holds > 0;
 }
 
-static void retired_free(struct memory *m, struct mem_fill *f)
-{
-    struct arena_block *b = &f->block;
-
-    dlc_list_remove(&b->node);
-    f->x->retired--;
-    m->retired_bytes -= b->size;
-    arena_free(&m->arena, &b);
-}
-
-/* Look at the pins of the indexes with retired samples (of all with samples: `all`), and free what
- * nobody holds. */
-static void sweep(struct memory *m, bool all)
-{
-    dlc_list_each (n, &m->indexes) { /* those without owner have no sessions, so no pins */
-        struct mem_index *x = dlc_container(n, struct mem_index, node);
-
-        if (x->retired > 0 || (all && x->resident > 0))
-            scan_pins(x); /* after every retirement, so what it does not see is free: (MEMORY-1) */
-    }
-    dlc_list_each_safe (n, &m->retired) {
-        struct mem_fill *f = mem_fill_of(n);
-
-        if (!pinned(f)) {
-            retired_free(m, f);
-        } else if (!f->waited) {
-            f->waited = true;
-            count(mem_eviction_waits);
-        }
-    }
-}
-
 void memory_sweep_retired(struct memory *m)
 {
     if (!dlc_list_empty(&m->retired))
-        sweep(m, false);
+        memory_scan(m, false);
 }
 
 /* ---- ceiling ---- */
@@ -296,7 +244,7 @@ static struct mem_fill *next_victim_of(struct memory *m, struct policy *p, struc
     while ((it = choose(m, p, c)) != NULL) {
         struct mem_fill *f = mem_fill_of_item(it);
 
-        if (!pinned(f))
+        if (!mem_fill_pinned(f))
             return f;
         policy_hold(p, it);
         dlc_list_push_tail(&c->aside, &f->block.node);
@@ -334,7 +282,8 @@ static void retire_cold(struct memory *m, uint64_t bytes)
     struct mem_fill *f;
     uint64_t retired = 0;
 
-    if (!dlc_list_empty(&m->freed)) {
+    if (!dlc_list_empty(&m->freed) &&
+        dlc_container(m->freed.next, struct mem_index, node)->resident > 0) {
         memory_free_some(m);
         return;
     }
@@ -362,7 +311,7 @@ static bool clearable(const struct arena *a, struct arena_block *b)
         return false;
     if (b->kind == ARENA_FREE)
         return true;
-    return mem_fill_of_block(b)->state == MEM_RESIDENT && !pinned(mem_fill_of_block(b));
+    return mem_fill_of_block(b)->state == MEM_RESIDENT && !mem_fill_pinned(mem_fill_of_block(b));
 }
 
 static uint64_t block_cost(struct arena_block *b)
@@ -457,20 +406,28 @@ static void retire_window(struct window w)
     }
 }
 
+/* Is there so much that nobody has looked at since it was retired? */
+static bool many_retired(const struct memory *m, uint64_t batch)
+{
+    return memory_room_is_coming(m) && m->scan.covered + m->scan.fresh >= BATCHES * batch;
+}
+
 struct arena_block *memory_make_room(struct memory *m, uint64_t len)
 {
     uint64_t batch = m->arena.ceiling >> BATCH_SHIFT;
     uint64_t size = arena_rounded(len);
 
-    memory_read_logs(m);
-    sweep(m, true);
+    bool at_once = memory_scan_is_short(m); /* else what the last tick saw must do */
+    if (at_once)
+        memory_scan(m, true);
     struct arena_block *b = arena_alloc(&m->arena, len);
     if (b == NULL && size <= batch) {
-        retire_cold(m, batch);
+        if (!many_retired(m, batch))
+            retire_cold(m, at_once ? batch : BATCHES * batch);
         memory_sweep_retired(m);
         b = arena_alloc(&m->arena, len);
     }
-    for (int i = 0; b == NULL && i < WINDOWS; i++) {
+    for (int i = 0; b == NULL && i < WINDOWS && !memory_room_is_coming(m); i++) {
         struct window w = window_near_cold(m, size);
 
         if (w.lo == NULL || (w.cost > 0 && m->decoded > 0)) /* no sample goes for want of looking */

@@ -67,6 +67,7 @@ int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_e
                sizeof(struct mem_fill));
     dlc_list_init(&m->indexes);
     dlc_list_init(&m->sessions);
+    pin_scan_init(&m->scan);
     m->policy = policy_new(&policy_clairvoyant, NULL);
     m->decoded_order = policy_new(&policy_clairvoyant, NULL);
     dlc_list_init(&m->retired);
@@ -166,7 +167,7 @@ void memory_set_ceiling(struct memory *m, uint64_t bytes)
 
 void memory_tick(struct memory *m)
 {
-    memory_read_logs(m);
+    memory_scan_tick(m);
     if (m->n_behind > 0)
         memory_announce(m);
     extents_look_freed(&m->extents);
@@ -233,7 +234,6 @@ void mem_index_free(struct mem_index **xp)
     if (!x->decoded)
         mem_index_set_next_use(x, NULL, NULL);
     dlc_list_remove(&x->node);
-    map_release(&x->pinned); /* by nobody */
     dlc_list_push_tail(&x->m->freed, &x->node);
     memory_free_some(x->m); /* small ones at once */
 }
@@ -255,7 +255,7 @@ static void index_release(struct mem_index *x)
     dlc_check(x->retired == 0); /* no session pins; a hold that outlives its index is a bug */
     dlc_list_remove(&x->node);
     os_unmap(x->fills, fills_size(x->n));
-    map_release(&x->pinned);
+    map_release(&x->retired_samples);
     segment_close_later(&x->seg);
     x->tag = 0;
     mem_free(&x);
@@ -266,10 +266,15 @@ bool memory_free_some(struct memory *m)
     struct mem_index *x;
     uint64_t bytes = 0;
 
+    memory_scan_on(m);
     if (dlc_list_empty(&m->freed))
         return memory_settle_ceiling(m);
     x = dlc_container(m->freed.next, struct mem_index, node);
-    if (!mem_index_evict_some(x, &x->freeing, &bytes) && !index_release_some(x)) {
+    if (mem_index_evict_some(x, &x->freeing, &bytes))
+        return true;
+    if (x->retired > 0) /* until the look at the pins that is under way has ended */
+        return memory_settle_ceiling(m);
+    if (!index_release_some(x)) {
         index_release(x);
         memory_give_back(m); /* whoever frees an index wants the memory */
     }
@@ -342,6 +347,7 @@ static struct mem_fill *fill_begin(struct mem_index *x, struct arena_block *b, u
     f->sample = sample;
     f->checksum = 0;
     f->len = (uint32_t)len;
+    f->seen = 0;
     f->holds = 0;
     f->state = MEM_FILLING;
     f->waited = false;
@@ -378,6 +384,8 @@ int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint6
     b = arena_alloc(&m->arena, len);
     if (b == NULL)
         b = memory_make_room(m, len);
+    if (b == NULL && memory_room_is_coming(m))
+        return DLC_EBUSY;
     b = with_memory(m, b);
     if (b == NULL) {
         count(mem_bypasses);

@@ -95,15 +95,19 @@ void mem_common_free(struct mem_common **cp);
 int mem_common_fd(const struct mem_common *c);
 void *mem_common_map(const struct mem_common *c); /* hostile */
 
-/* Statistics the client keeps, summed over its blocks. */
+/* Statistics the client keeps, summed over its blocks; where there are thousands, as of the
+ * last look at its pins. */
 struct mem_session_stats {
     uint64_t hits, misses, bypasses, bytes, stall_ns, pins;
 };
 void mem_session_stats(const struct mem_session *s, struct mem_session_stats *out);
+/* The same, exactly, whatever it takes: up to 0.1 ms. */
+void mem_session_final_stats(const struct mem_session *s, struct mem_session_stats *out);
 
 /*
  * Allocate for a sample that is absent, evicting as needed. DLC_ELARGE: more than a quarter of the
- * ceiling. DLC_EBYPASS: everything else is pinned or being filled.
+ * ceiling. DLC_EBYPASS: everything else is pinned or being filled. DLC_EBUSY: it is not known yet
+ * what is pinned; try again while memory_room_is_coming(), and once after it.
  */
 int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
                    struct mem_fill **out);
@@ -166,6 +170,9 @@ void memory_set_ceiling(struct memory *m, uint64_t bytes);
 /* A step of bounded work, about a millisecond: evict some samples of freed indexes, move the
  * ceiling, return pages. False: there is nothing to do. */
 bool memory_free_some(struct memory *m);
+
+/* Was something retired that nobody has looked at since? memory_free_some() does, in its steps. */
+bool memory_room_is_coming(const struct memory *m);
 
 /* Call it periodically, and before evicting: reads the clients' logs for recency, frees retired
  * samples without pins. Also does a step of memory_free_some(). */

@@ -13,8 +13,8 @@
  * (MEMORY-1) Memory goes from RESIDENT to free only through RETIRED, and leaves it only after a
  *            scan of the index's pins that began after the slot was EMPTY saw no pin, with no hold
  *            left: (ONE-NODE-2).
- * (MEMORY-2) index->pinned says what the last scan of that index saw. It may be out of date, so it
- *            only advises the choice of victims, except in sweep(), which scans first.
+ * (MEMORY-2) mem_fill.seen says which pass of the scan saw a pin of a sample that is FILLING or
+ *            RESIDENT. It may be out of date, so it only advises the choice of victims.
  * (MEMORY-3) At most one copy of a sample has holds at a time, so a sample number says which.
  * (MEMORY-4) A sample's place in the policy is right while its `known` is its index's `version`;
  *            else evict.c asks for its next use before it makes it a victim, as far as that stays
@@ -39,6 +39,24 @@
 #define MEM_INDEX_TAG   DLC_TAG4('m', 'i', 'd', 'x')
 #define MEM_SESSION_TAG DLC_TAG4('m', 's', 'e', 's')
 
+/* pin_scan.c. Passes are numbered from 1. */
+struct pin_scan {
+    struct dlc_list sessions; /* of all indexes: mem_session.of_scan */
+    int phase;
+    bool all;                /* the pass under way looks at indexes without retired samples, too */
+    uint64_t pass;           /* begun last */
+    uint64_t done;           /* ended last */
+    uint64_t advice;         /* the last one of `all` that ended: what it saw pinned is no victim */
+    struct dlc_list *next;   /* session, or retired sample, to look at next */
+    unsigned block;          /* of that session */
+    uint64_t covered, fresh; /* retired bytes that the pass under way decides on; later ones */
+    uint64_t cost;           /* steps of the last pass */
+    struct dlc_dur took;     /* its time */
+    struct dlc_mono window;  /* began then, */
+    struct dlc_dur left;     /* and so much of it is left for scans */
+    unsigned sums;           /* blocks that may still be summed up in it */
+};
+
 struct memory {
     uint32_t tag;
     struct extents extents;
@@ -62,6 +80,13 @@ struct memory {
     uint64_t residents;
     uint64_t known;                  /* of those: (MEMORY-4) */
     uint64_t decoded, decoded_bytes; /* RESIDENT in decoded indexes: how many, and their blocks */
+    struct pin_scan scan;
+};
+
+/* All retired copies of one sample: a pin does not say which one it holds. */
+struct mem_retired {
+    uint64_t seen; /* the last pass that saw a pin */
+    unsigned copies;
 };
 
 struct mem_index {
@@ -71,11 +96,11 @@ struct mem_index {
     struct segment seg;
     struct shm_slot *slots;
     uint64_t n;
-    bool decoded;            /* of decoded samples: they leave first */
-    uint64_t freeing;        /* in memory.freed: the samples before this one have left */
-    uint64_t released;       /* in memory.freed: bytes of `fills` given back */
-    struct mem_fill **fills; /* of each sample that is FILLING or RESIDENT; else NULL. Sparse */
-    struct map pinned;       /* number -> this index, as of the last scan */
+    bool decoded;               /* of decoded samples: they leave first */
+    uint64_t freeing;           /* in memory.freed: the samples before this one have left */
+    uint64_t released;          /* in memory.freed: bytes of `fills` given back */
+    struct mem_fill **fills;    /* of each sample that is FILLING or RESIDENT; else NULL. Sparse */
+    struct map retired_samples; /* number -> struct mem_retired */
     struct dlc_list sessions;
     uint64_t resident, bytes;  /* of RESIDENT samples */
     uint64_t filling, retired; /* samples FILLING, RETIRED */
@@ -93,10 +118,12 @@ struct mem_session {
     uint32_t *given; /* of each extent the generation whose descriptor it got last; 0: none */
     /* announce.c */
     struct dlc_list of_memory;
-    int channel, client_end;       /* -1: closed */
-    uint32_t told_made;            /* extents.generations */
-    uint64_t told_drops;           /* extents.drops */
-    bool behind;                   /* there is more to tell */
+    struct dlc_list of_scan;                    /* pin_scan.c */
+    struct mem_session_stats stats, next_stats; /* of the last pass over it, and of this one */
+    int channel, client_end;                    /* -1: closed */
+    uint32_t told_made;                         /* extents.generations */
+    uint64_t told_drops;                        /* extents.drops */
+    bool behind;                                /* there is more to tell */
     uint64_t log_seen[SHM_BLOCKS]; /* of each block: the log_seq up to which it was read */
 };
 
@@ -107,7 +134,11 @@ struct mem_fill {
     struct policy_item item;
     struct mem_index *x;
     uint64_t sample;
-    uint64_t checksum; /* of the bytes as they came; 0: nobody will ask */
+    union {
+        uint64_t checksum;   /* of the bytes as they came; 0: nobody will ask */
+        uint64_t retired_in; /* RETIRED: the pass that had begun last then */
+    };
+    uint64_t seen; /* not RETIRED: the last pass that saw a pin; 0: none */
     uint32_t len;
     uint32_t holds;
     uint32_t known; /* version of the index when next_use was asked; 0: never */
@@ -142,10 +173,31 @@ static inline struct mem_fill *mem_fill_of_block(struct arena_block *b)
 
 /* The pin blocks that may be in use: [0, *n). */
 struct shm_pin_block *session_blocks(const struct mem_session *s, unsigned *n);
-void session_read_logs(struct mem_session *s); /* recency */
+void session_add_block(const struct shm_pin_block *b,
+                       struct mem_session_stats *sum);            /* all but pins */
+unsigned session_read_log(struct mem_session *s, unsigned block); /* recency. Entries read */
 /* Was it given this extent, and has not said that it unmapped it? */
 bool session_holds(const struct mem_session *s, uint32_t k, uint32_t generation, uint64_t number);
-void session_read_pins(const struct mem_session *s, struct map *pinned, void *mark);
+/* Pins of one block, for pin_scan_seen(). Returns how many. */
+unsigned session_read_pins(const struct mem_session *s, struct shm_pin_block *b);
+
+/* ---- pin_scan.c: pins and logs of all sessions, in slices ---- */
+
+void pin_scan_init(struct pin_scan *p);
+/* May the figures of that many blocks be summed up now? There may be thousands of sessions. */
+bool pin_scan_may_sum(struct pin_scan *p, unsigned blocks);
+void pin_scan_join(struct mem_session *s);
+void pin_scan_leave(struct mem_session *s);
+void pin_scan_retired(struct mem_fill *f); /* goes to the end of memory.retired */
+void pin_scan_free(struct memory *m, struct mem_fill *f);
+void pin_scan_seen(struct mem_index *x, uint64_t sample); /* a client pins it */
+bool mem_fill_pinned(const struct mem_fill *f);           /* (MEMORY-2) */
+/* Begin a pass, or go on with the one under way and then begin one, as far as this turn may. True:
+ * all that was retired before the call was looked at. */
+bool memory_scan(struct memory *m, bool all);
+void memory_scan_on(struct memory *m);       /* go on with the one that somebody waits for */
+void memory_scan_tick(struct memory *m);     /* begin one, or go on with the one under way */
+bool memory_scan_is_short(struct memory *m); /* a pass would probably end in this turn */
 
 /* The policy's time: seconds that never run backwards. */
 static inline double memory_now(void)
@@ -169,8 +221,8 @@ bool memory_announce_some(struct memory *m); /* a step; true: there is more to d
 
 /* RESIDENT to RETIRED. */
 void memory_retire(struct mem_fill *f);
-/* Scan the pins of the indexes that have retired samples and free samples without pins and holds.
- */
+/* Scan the pins of the indexes that have retired samples and free samples without pins and holds,
+ * as far as this turn may. */
 void memory_sweep_retired(struct memory *m);
 /* A step: move the ceiling, retire what lies above it, sweep, and give pages back. True: there is
  * more to do at once. */
@@ -178,7 +230,6 @@ bool memory_settle_ceiling(struct memory *m);
 /* Make a hole of len bytes by evicting, and allocate it. NULL: the rest is in use. */
 bool memory_is_closing(const struct memory *m);
 struct arena_block *memory_make_room(struct memory *m, uint64_t len);
-void memory_read_logs(struct memory *m);
 
 /* (MEMORY-4) */
 static inline bool mem_fill_known(const struct mem_fill *f)

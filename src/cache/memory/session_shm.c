@@ -41,6 +41,7 @@ int mem_session_new(struct mem_index *x, struct mem_session **out, struct dlc_er
     s->seg = seg;
     s->given = mem_zero(x->m->extents.n * sizeof(*s->given));
     dlc_list_push_tail(&x->sessions, &s->node);
+    pin_scan_join(s);
     channel_join(s);
     *out = s;
     return 0;
@@ -55,6 +56,7 @@ void mem_session_free(struct mem_session **sp)
         return;
     dlc_check(s->tag == MEM_SESSION_TAG);
     dlc_list_remove(&s->node);
+    pin_scan_leave(s);
     channel_leave(s);
     segment_close(&s->seg);
     mem_free(&s->given);
@@ -106,60 +108,66 @@ struct shm_pin_block *session_blocks(const struct mem_session *s, unsigned *n)
     return (struct shm_pin_block *)((char *)s->seg.map + SHM_BLOCKS_OFF);
 }
 
-void session_read_pins(const struct mem_session *s, struct map *pinned, void *mark)
+unsigned session_read_pins(const struct mem_session *s, struct shm_pin_block *b)
 {
-    unsigned n;
-    struct shm_pin_block *b = session_blocks(s, &n);
+    unsigned n = 0;
 
-    for (struct shm_pin_block *end = b + n; b < end; b++) {
-        if (atomic_load_explicit(&b->in_use, memory_order_seq_cst) == 0)
-            continue;
-        for (unsigned i = 0; i < SHM_PINS; i++) {
-            /* Pairs with the reader's seq_cst store (SHM-1), and its release when it clears
-             * (PIN-READER-3). */
-            uint64_t pin = atomic_load_explicit(&b->pins[i], memory_order_seq_cst);
+    for (unsigned i = 0; i < SHM_PINS; i++) {
+        /* Pairs with the reader's seq_cst store (SHM-1), and its release when it clears
+         * (PIN-READER-3). */
+        uint64_t pin = atomic_load_explicit(&b->pins[i], memory_order_seq_cst);
 
-            if (pin != 0 && pin - 1 < s->x->n)
-                map_set(pinned, pin - 1, mark);
-        }
+        n += pin != 0;
+        if (pin != 0 && pin - 1 < s->x->n)
+            pin_scan_seen(s->x, pin - 1);
     }
+    return n;
 }
 
-static void read_log(struct mem_session *s, struct shm_pin_block *b, uint64_t *seen)
+unsigned session_read_log(struct mem_session *s, unsigned block)
 {
+    unsigned n;
+    struct shm_pin_block *b = &session_blocks(s, &n)[block];
     uint64_t seq = atomic_load_explicit(&b->log_seq, memory_order_acquire); /* pairs shm_log() */
-    uint64_t n = DLC_MIN(seq - *seen, SHM_LOG);
 
-    *seen = seq;
+    n = (unsigned)DLC_MIN(seq - s->log_seen[block], SHM_LOG);
+    s->log_seen[block] = seq;
     for (uint64_t i = seq - n; i != seq; i++) {
         uint64_t sample = atomic_load_explicit(&b->log[i % SHM_LOG], memory_order_relaxed);
 
         memory_touch(s->x->m, s->x, sample);
     }
+    return n;
 }
 
-void session_read_logs(struct mem_session *s)
+void session_add_block(const struct shm_pin_block *b, struct mem_session_stats *sum)
 {
-    unsigned n;
-    struct shm_pin_block *b = session_blocks(s, &n);
-
-    for (unsigned i = 0; i < n; i++)
-        if (atomic_load_explicit(&b[i].in_use, memory_order_relaxed) != 0)
-            read_log(s, &b[i], &s->log_seen[i]);
+    sum->hits += atomic_load_explicit(&b->hits, memory_order_relaxed);
+    sum->misses += atomic_load_explicit(&b->misses, memory_order_relaxed);
+    sum->bypasses += atomic_load_explicit(&b->bypasses, memory_order_relaxed);
+    sum->bytes += atomic_load_explicit(&b->bytes, memory_order_relaxed);
+    sum->stall_ns += atomic_load_explicit(&b->stall_ns, memory_order_relaxed);
 }
 
 void mem_session_stats(const struct mem_session *s, struct mem_session_stats *out)
+{
+    unsigned n;
+
+    session_blocks(s, &n);
+    if (pin_scan_may_sum(&s->x->m->scan, n))
+        mem_session_final_stats(s, out);
+    else
+        *out = s->stats;
+}
+
+void mem_session_final_stats(const struct mem_session *s, struct mem_session_stats *out)
 {
     unsigned n;
     struct shm_pin_block *b = session_blocks(s, &n);
 
     *out = (struct mem_session_stats){0};
     for (struct shm_pin_block *end = b + n; b < end; b++) {
-        out->hits += atomic_load_explicit(&b->hits, memory_order_relaxed);
-        out->misses += atomic_load_explicit(&b->misses, memory_order_relaxed);
-        out->bypasses += atomic_load_explicit(&b->bypasses, memory_order_relaxed);
-        out->bytes += atomic_load_explicit(&b->bytes, memory_order_relaxed);
-        out->stall_ns += atomic_load_explicit(&b->stall_ns, memory_order_relaxed);
+        session_add_block(b, out);
         if (atomic_load_explicit(&b->in_use, memory_order_relaxed) == 0)
             continue;
         for (unsigned i = 0; i < SHM_PINS; i++)

@@ -163,6 +163,8 @@ static void daemon_release(struct daemon *d)
     for (int i = 0; i <= READERS; i++)
         mem_session_free(&d->sessions[i]);
     memory_tick(d->m);
+    while (memory_room_is_coming(d->m))
+        memory_free_some(d->m);
     memory_figures(d->m, &f);
     assert_int_equal(f.retired, 0);
     arena_check(&d->m->arena);
@@ -173,12 +175,23 @@ static void daemon_release(struct daemon *d)
     munmap(d->tally, sizeof(*d->tally));
 }
 
+/* A look at the pins ends in the turn of the loop that began it, or takes several. */
+static void next_turn(struct daemon *d)
+{
+    d->m->scan.window = dlc_mono_now();
+    d->m->scan.left = rng_below(&d->r, 4) == 0 ? (struct dlc_dur){20000} : DLC_MS(5);
+}
+
 static void fill_one(struct daemon *d, uint64_t sample)
 {
     uint64_t len = 16 + 8 * rng_below(&d->r, 1500);
     struct mem_fill *f;
-    int rc = memory_reserve(d->m, d->x, sample, len, &f);
+    int rc;
 
+    while ((rc = memory_reserve(d->m, d->x, sample, len, &f)) == DLC_EBUSY) {
+        next_turn(d); /* the attacker claims all blocks: a look at them takes several */
+        memory_free_some(d->m);
+    }
     if (rc < 0) {
         assert_true(rc == DLC_EBYPASS || rc == DLC_ELARGE);
         return;
@@ -196,6 +209,7 @@ static void daemon_step(struct daemon *d)
 {
     uint64_t sample = rng_below(&d->r, SAMPLES), dice = rng_below(&d->r, 1000);
 
+    next_turn(d);
     if (!mem_index_ready(d->x, sample))
         fill_one(d, sample);
     else if (dice < 300)
@@ -391,8 +405,12 @@ static void test_duel(void **state)
 
         /* A pin names the sample, not the copy: when the reader is off its core while it holds
          * one, all copies since wait with it, and may fill the tier. */
-        while (memory_reserve(d.m, d.x, 0, len, &f) == DLC_EBYPASS)
+        next_turn(&d);
+        while (memory_reserve(d.m, d.x, 0, len, &f) < 0) {
+            next_turn(&d);
+            memory_free_some(d.m);
             enough(&d);
+        }
         assert_non_null(f);
         write_bytes(mem_fill_data(f), 0, fill, len);
         memory_publish(d.m, &f);

@@ -204,8 +204,11 @@ static void test_stats(void **state)
 static void test_pins(void **state)
 {
     struct world *w = *state;
-    struct map pinned = MAP_INIT;
+    static const uint64_t samples[] = {0, 1, 10, 11, 20, 21, 999};
+    static const bool pinned[] = {true, true, false, false, true, true, true};
 
+    for (unsigned i = 0; i < DLC_COUNT(samples); i++)
+        put(w, samples[i], 1000);
     for (unsigned i = 0; i < 3; i++) {
         atomic_store(&client_block(&w->c, i)->pins[0], 10 * i + 1);
         atomic_store(&client_block(&w->c, i)->pins[SHM_PINS - 1], 10 * i + 2);
@@ -213,16 +216,13 @@ static void test_pins(void **state)
     atomic_store(&client_block(&w->c, 2)->pins[1], 1000 + 1); /* no such sample */
     atomic_store(&client_block(&w->c, 2)->pins[2], 999 + 1);
     atomic_store(&client_block(&w->c, 1)->in_use, 0);
-    session_read_pins(w->s, &pinned, w);
-    assert_ptr_equal(map_get(&pinned, 0), w);
-    assert_ptr_equal(map_get(&pinned, 1), w);
-    assert_null(map_get(&pinned, 10));
-    assert_null(map_get(&pinned, 11));
-    assert_ptr_equal(map_get(&pinned, 20), w);
-    assert_ptr_equal(map_get(&pinned, 21), w);
-    assert_ptr_equal(map_get(&pinned, 999), w);
-    assert_null(map_get(&pinned, 1000));
-    map_release(&pinned);
+    assert_true(memory_scan(w->m, true));
+    for (unsigned i = 0; i < DLC_COUNT(samples); i++)
+        assert_int_equal(mem_fill_pinned(w->x->fills[samples[i]]), pinned[i]);
+    atomic_store(&client_block(&w->c, 0)->pins[0], 0);
+    assert_true(memory_scan(w->m, true));
+    assert_false(mem_fill_pinned(w->x->fills[0]));
+    assert_true(mem_fill_pinned(w->x->fills[1]));
 }
 
 #ifdef SINGLE_STEP
