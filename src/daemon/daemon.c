@@ -38,6 +38,7 @@
 #include "daemon/events.h"
 #include "daemon/fetch/assemble.h"
 #include "daemon/fetch/fetch.h"
+#include "daemon/fetch/room.h"
 #include "daemon/fetch/source.h"
 #include "daemon/job_weights.h"
 #include "daemon/listing.h"
@@ -58,6 +59,7 @@
 #include "daemon/work.h"
 
 #define TICK         DLC_MS(200)
+#define SCAN_EVERY   DLC_MS(1) /* slices of a look at pins; between them others have their turn */
 #define FIRST_CLIENT DLC_SEC(5)
 #define LOCK_WAIT    DLC_SEC(30) /* for a daemon that is ending */
 
@@ -126,6 +128,8 @@ static void wind_down(struct node *n)
     if (os_ftruncate(n->lock_fd, 0) < 0) /* no pid: who wants the directory now waits for us */
         log_debug("cannot empty the lock file");
     server_close(n);
+    while (room_try(n)) /* what waits for memory that is closing ends */
+        ;
     conns_close(&n->conns);
     conns_close(&n->zombies);
     reserve_release(n);
@@ -169,7 +173,12 @@ static void on_freeing(struct timer *t)
     dlc_list_each (l, &n->datasets)
         more |= bypass_evict_some(dlc_container(l, struct dataset, link));
 
-    if ((free_idle(n, loop_now(n->loop)) || more) && !n->stopping)
+    more |= free_idle(n, loop_now(n->loop));
+    if (n->stopping)
+        return;
+    if (room_try(n) || tenant_memories_room_is_coming(&n->memories))
+        loop_timer_set(n->loop, t, dlc_mono_add(loop_now(n->loop), SCAN_EVERY));
+    if (more)
         loop_timer_set(n->loop, t, loop_now(n->loop));
 }
 

@@ -342,17 +342,22 @@ out:
     return rc;
 }
 
+static void add_stats(struct mem_session_stats *sum, const struct mem_session_stats *st)
+{
+    sum->hits += st->hits;
+    sum->misses += st->misses;
+    sum->bypasses += st->bypasses;
+    sum->bytes += st->bytes;
+    sum->stall_ns += st->stall_ns;
+    sum->pins += st->pins;
+}
+
 void session_add_stats(const struct session *s, struct mem_session_stats *sum)
 {
     struct mem_session_stats st;
 
     mem_session_stats(s->mem, &st);
-    sum->hits += st.hits;
-    sum->misses += st.misses;
-    sum->bypasses += st.bypasses;
-    sum->bytes += st.bytes;
-    sum->stall_ns += st.stall_ns;
-    sum->pins += st.pins;
+    add_stats(sum, &st);
 }
 
 void session_abandon(struct session *s)
@@ -365,11 +370,11 @@ void session_abandon(struct session *s)
     while (!dlc_list_empty(&s->waiters))
         waiter_free(dlc_container(s->waiters.next, struct waiter, of_session));
     if (s->mem != NULL && s->decoded == NULL) {
-        struct mem_session_stats st = {0};
+        struct mem_session_stats st;
 
-        session_add_stats(s, &st);
+        mem_session_final_stats(s->mem, &st);
         events_raise(s->ds->node, session_closed, s, &st);
-        session_add_stats(s, &s->ds->readers.ended);
+        add_stats(&s->ds->readers.ended, &st);
         s->ds->readers.ended.pins = 0; /* told by zombies, or no more */
     }
     if (s->mem != NULL)

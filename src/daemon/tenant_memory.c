@@ -128,6 +128,8 @@ static int make(struct tenant_memories *t, const char *tenant, struct tenant_mem
     m = mem_new(struct tenant_memory);
     m->tenant = mem_str(tenant);
     m->memory = memory;
+    dlc_list_init(&m->room.demand);
+    dlc_list_init(&m->room.prefetch);
     dlc_list_push_tail(&t->all, &m->link);
     t->n++;
     *out = m;
@@ -201,6 +203,14 @@ bool tenant_memories_free_some(struct tenant_memories *t)
             tenant_memories_divide(t);
         }
     }
+    return false;
+}
+
+bool tenant_memories_room_is_coming(const struct tenant_memories *t)
+{
+    dlc_list_each (l, &t->all)
+        if (memory_room_is_coming(of_link(l)->memory))
+            return true;
     return false;
 }
 

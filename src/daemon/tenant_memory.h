@@ -40,11 +40,15 @@ struct tenant_memory {
     unsigned users; /* datasets that lie in it; and the daemon, of the one it must have */
 
     /* Counted by others, of its datasets. */
-    uint64_t to_come;           /* budget.c: bytes that those in use may still bring in */
-    uint64_t idle;              /* decoded_cache.c: bytes of decoded samples without users */
-    uint64_t filling;           /* budget.c: bytes that fetches have reserved */
-    unsigned n_sharing;         /* budget.c: those that use or want some of it, at the last count */
-    unsigned n_reading;         /* prefetch.c: sessions that follow an order and are not idle */
+    uint64_t to_come;   /* budget.c: bytes that those in use may still bring in */
+    uint64_t idle;      /* decoded_cache.c: bytes of decoded samples without users */
+    uint64_t filling;   /* budget.c: bytes that fetches have reserved */
+    unsigned n_sharing; /* budget.c: those that use or want some of it, at the last count */
+    unsigned n_reading; /* prefetch.c: sessions that follow an order and are not idle */
+    struct {            /* fetch/room.c */
+        struct dlc_list demand, prefetch;
+        struct dlc_mono pause; /* nobody waits until then */
+    } room;
     struct dlc_mono full_until; /* budget.c: all of it was pinned; prefetches wait until then */
 };
 
@@ -74,6 +78,7 @@ void tenant_memories_divide(struct tenant_memories *t);
 void tenant_memories_tick(struct tenant_memories *t);
 /* As memory_free_some(), of one that has something to do; also frees what nobody uses. */
 bool tenant_memories_free_some(struct tenant_memories *t);
+bool tenant_memories_room_is_coming(const struct tenant_memories *t); /* one of them */
 void tenant_memories_give_back(struct tenant_memories *t);
 void tenant_memories_set_closing(struct tenant_memories *t);
 /* Sums; max and ceiling are the node's, largest_free is of the one that has the largest. */

@@ -46,6 +46,7 @@
 #include "daemon/dataset_chunks.h"
 #include "daemon/events.h"
 #include "daemon/fetch/hedge.h"
+#include "daemon/fetch/room.h"
 #include "daemon/fetch/source.h"
 #include "daemon/session.h"
 #include "daemon/state.h"
@@ -541,6 +542,7 @@ static struct fetch *fetch_new(struct dataset *ds, uint64_t sample)
     f->started = dlc_mono_now();
     f->task.run = step_on_loop;
     dlc_list_init(&f->waiters);
+    dlc_list_init(&f->of_room);
     ds->refs++;
     budget_take(ds, BUDGET_FETCHES, 1);
     map_set(&ds->fetching, sample, f);
@@ -564,21 +566,37 @@ static void fetch_join(struct fetch *f, const struct fetch_request *r)
         mem_free(&f->take_from); /* who joins wants it wherever it is */
 }
 
-/* RESERVE */
-static void fetch_begin(struct fetch *f, enum fetch_goal goal)
+/* RESERVE has ended. */
+static void fetch_reserved(struct fetch *f, int rc)
 {
-    int rc = goal == FETCH_DISK ? DLC_ELARGE : reserve_memory(f);
-
     if (rc == 0 || (rc == DLC_ELARGE && f->ds->node->disk != NULL)) {
         f->to_disk = rc != 0;
         fetch_walk(f);
         return;
     }
-    if (rc == DLC_ELARGE) /* the memory tier counts its own */
+    if (rc == DLC_ELARGE || rc == DLC_EBUSY) /* the memory tier counts its own */
         count(mem_bypasses);
-    else
+    if (rc != DLC_ELARGE)
         budget_memory_full(f->ds);
     fetch_end(f, DLC_EBYPASS);
+}
+
+bool fetch_reserve(struct fetch *f)
+{
+    int rc = reserve_memory(f);
+
+    if (rc == DLC_EBUSY && room_wait(f))
+        return false;
+    fetch_reserved(f, rc);
+    return true;
+}
+
+static void fetch_begin(struct fetch *f, enum fetch_goal goal)
+{
+    if (goal == FETCH_DISK)
+        fetch_reserved(f, DLC_ELARGE);
+    else if (!room_is_awaited(f->ds->tenant_memory) || !room_wait(f))
+        fetch_reserve(f);
 }
 
 static void fetch_request(struct dataset *ds, uint64_t sample, const struct fetch_request *r)
@@ -590,6 +608,8 @@ static void fetch_request(struct dataset *ds, uint64_t sample, const struct fetc
 
         count(requests_joined);
         fetch_join(f, r);
+        if (r->waiter != NULL)
+            room_hurry(f);
         if (r->waiter != NULL && a != NULL && a->source->hurry != NULL)
             a->source->hurry(a);
         return;
