@@ -1,42 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * `dlcache rebuild`: restores a lost store. Datasets are registered again from the catalogs of this
- * machine's daemon; every node is asked to join again, and then reports all that it holds.
- * Ownership of chunks does not change meanwhile.
- *
- * Beside a catalog may lie a record of its dataset's name and tenant (cluster/disk_inventory.c).
- *
- * (REBUILD-1) A dataset with a record is registered for its tenant, or not at all: never for
- *             another tenant.
+ * `dlcache rebuild`: restores records of the manager. The manager makes the plan and carries it out
+ * (manager/routes/rebuild.h); this asks it to, shows what it did, and has every node join again, so
+ * that it reports all that it holds. Ownership of chunks does not change meanwhile.
  */
-#include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "catalog/catalog.h"
 #include "cli/manager_commands.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
-#include "cli/resource_name.h"
 #include "cli/table.h"
-#include "bucket/url.h"
-#include "cluster/disk_inventory.h"
 
 #define COME_BACK DLC_SEC(60)
+#define TELL_WAIT DLC_SEC(20) /* for nodes to tell what they have records of */
 
 struct rebuilding {
     struct api *api;
-    const struct config *config;
-    const char *tenant; /* whose datasets without a note become; NULL: nobody's, or the caller's */
-    json_t *notes;      /* {CATALOG: {"name", "tenant"}} */
     bool dry;
-    json_t *known;            /* datasets that are registered */
-    json_t *datasets, *nodes; /* what was done, for --json */
+    json_t *plan;  /* the manager's answer */
+    json_t *nodes; /* what was done, for --json */
     unsigned failed;
     struct dlc_err first;
 };
@@ -47,152 +33,81 @@ static void fail(struct rebuilding *r, const char *what, const struct dlc_err *e
         dlc_err_set(&r->first, err->code, "%s: %s", what, err->text);
 }
 
-/* ---- datasets ---- */
-
-static char *canonical(const char *text)
+static bool is_lost(const struct rebuilding *r)
 {
-    struct url u = URL_INIT;
-    char *out = mem_str(url_parse(&u, text, NULL) == 0 ? u.text : text);
-
-    url_release(&u);
-    return out;
+    return strcmp(json_text_at(r->plan, "store"), "lost") == 0;
 }
 
-/* tenant NULL: of any. */
-static bool is_registered(const struct rebuilding *r, const char *url, const char *tenant)
+/* ---- the plan ---- */
+
+static int ask(struct rebuilding *r, const char *method, json_t *body, struct dlc_err *err)
 {
-    const json_t *d;
+    json_t *answer = NULL;
+    int rc = api_call(r->api, method, "/v1/rebuild", body, &answer, err);
+
+    if (rc == 0) {
+        json_decref(r->plan);
+        r->plan = answer;
+    }
+    return rc;
+}
+
+/* Has every node that is there told what it has records of? A manager that has just begun to lead
+ * has not heard of all of them yet. */
+static bool all_told(const struct rebuilding *r)
+{
+    json_t *n;
     size_t i;
 
-    json_array_foreach(json_object_get(r->known, "items"), i, d)
+    if (!json_true_at(r->plan, "settled"))
+        return false;
+    json_array_foreach(json_object_get(r->plan, "nodes"), i, n)
     {
-        char *its = canonical(json_text_at(d, "url"));
-        bool same = strcmp(its, url) == 0 &&
-                    (tenant == NULL || strcmp(json_text_at(d, "tenant"), tenant) == 0);
-
-        mem_free(&its);
-        if (same)
-            return true;
+        if (strcmp(json_text_at(n, "state"), "gone") != 0 && !json_true_at(n, "told"))
+            return false;
     }
-    return false;
+    return true;
 }
 
-static bool is_taken(const struct rebuilding *r, const char *name)
+static void count_failures(struct rebuilding *r)
 {
-    const json_t *d;
+    const char *const kinds[] = {"tenants", "datasets"};
+    struct dlc_err err = DLC_ERR_INIT;
+    json_t *v;
     size_t i;
 
-    json_array_foreach(json_object_get(r->known, "items"), i, d)
+    for (size_t k = 0; k < 2; k++)
+        json_array_foreach(json_object_get(r->plan, kinds[k]), i, v)
+        {
+            if (strcmp(json_text_at(v, "action"), "failed") != 0)
+                continue;
+            dlc_err_set(&err, DLC_EBUCKET, "%s", json_text_at(v, "reason"));
+            fail(r, json_text_at(v, "name"), &err);
+        }
+    json_array_foreach(json_object_get(r->plan, "nodes"), i, v)
     {
-        if (strcmp(json_text_at(d, "name"), name) == 0)
-            return true;
+        if (strcmp(json_text_at(v, "state"), "gone") == 0 || json_true_at(v, "told"))
+            continue;
+        dlc_err_set(&err, DLC_ETIMEDOUT,
+                    "it does not tell what it has records of; is it of an older version? Datasets "
+                    "that only it knows are not restored");
+        fail(r, json_text_at(v, "node"), &err);
     }
-    return false;
 }
 
-/* imagenet, imagenet-2, imagenet-3 ... `was`: what it was called, or NULL. */
-static void choose_name(const struct rebuilding *r, const char *url, const char *was,
-                        char out[static NAME_LEN + 1])
+static int make_plan(struct rebuilding *r, struct dlc_err *err)
 {
-    char first[NAME_LEN + 1];
+    struct dlc_mono start = dlc_mono_now();
+    int rc = ask(r, "POST", json_pack("{s:b}", "ask", 1), err);
 
-    if (was != NULL && name_is_ok(was))
-        snprintf(first, sizeof(first), "%s", was);
-    else
-        name_of_url(url, first);
-    snprintf(out, NAME_LEN + 1, "%s", first);
-    for (unsigned i = 2; is_taken(r, out); i++)
-        snprintf(out, NAME_LEN + 1, "%.*s-%u", NAME_LEN - 11, first, i);
-}
-
-/* note: what is known of it, or NULL. */
-static void add_dataset(struct rebuilding *r, const char *url, uint64_t samples, const json_t *note)
-{
-    const char *tenant = json_string_value(json_object_get(note, "tenant"));
-    char name[NAME_LEN + 1];
-    struct dlc_err err = DLC_ERR_INIT;
-    json_t *body, *answer = NULL;
-
-    if (is_registered(r, url, tenant))
-        return;
-    choose_name(r, url, json_string_value(json_object_get(note, "name")), name);
-    body = json_pack("{s:s, s:s}", "name", name, "url", url);
-    if (tenant == NULL)
-        api_set(body, "tenant", r->tenant);
-    else if (tenant[0] != '\0')
-        api_set(body, "tenant", tenant);
-    api_set_endpoint(body, r->config, url);
-    if (!r->dry && api_call(r->api, "POST", "/v1/datasets", json_incref(body), &answer, &err) < 0) {
-        fail(r, url, &err);
-    } else {
-        json_array_append_new(r->datasets,
-                              json_pack("{s:s, s:s, s:s*, s:I}", "name", name, "url", url, "tenant",
-                                        json_string_value(json_object_get(body, "tenant")),
-                                        "samples", (json_int_t)samples));
-        json_array_append(json_object_get(r->known, "items"), body);
+    while (rc == 0 && !is_lost(r) && !all_told(r) && dlc_mono_since(start).ns < TELL_WAIT.ns) {
+        dlc_sleep(DLC_MS(100));
+        rc = ask(r, "GET", NULL, err);
     }
-    json_decref(answer);
-    json_decref(body);
-}
-
-static void add_catalog(struct rebuilding *r, const char *path, const json_t *note)
-{
-    struct catalog *c = NULL;
-    struct dlc_err err = DLC_ERR_INIT;
-
-    if (catalog_open(path, &c, &err) == 0)
-        add_dataset(r, catalog_url(c), catalog_count(c), note);
-    else
-        fail(r, "a catalog", &err);
-    catalog_close(&c);
-}
-
-/* DIR/catalogs/NAME@TENANT.owner: cluster/disk_inventory.c writes it. */
-static void read_note(struct rebuilding *r, const char *dir, const char *file)
-{
-    char *path = mem_fmt("%s/%s", dir, file), *name;
-    json_t *note = json_load_file(path, JSON_REJECT_DUPLICATES, NULL);
-    const char *catalog = json_string_value(json_object_get(note, "catalog"));
-    const char *tenant = json_string_value(json_object_get(note, "tenant"));
-
-    name = mem_strn(file, strcspn(file, "@"));
-    if (catalog != NULL)
-        json_object_set_new(r->notes, catalog,
-                            json_pack("{s:s, s:s*}", "name", name, "tenant", tenant));
-    json_decref(note);
-    mem_free(&name);
-    mem_free(&path);
-}
-
-/* ID.cat; ID.SNAPSHOT.cat is an older one of the same dataset. */
-static bool is_newest(const char *file)
-{
-    const char *dot = strchr(file, '.');
-
-    return dot != NULL && strcmp(dot, ".cat") == 0;
-}
-
-static int add_datasets(struct rebuilding *r, struct dlc_err *err)
-{
-    char *dir = mem_fmt("%s/catalogs", r->config->dir);
-    struct dirent **files = NULL;
-    int n = scandir(dir, &files, NULL, alphasort), rc = 0;
-
-    if (n < 0 && errno != ENOENT)
-        rc = dlc_err_sys(err, "cannot read %s", dir);
-    for (int i = 0; i < n; i++)
-        if (str_ends(files[i]->d_name, INVENTORY_SUFFIX))
-            read_note(r, dir, files[i]->d_name);
-    for (int i = 0; i < n; i++) {
-        char *path = mem_fmt("%s/%s", dir, files[i]->d_name);
-
-        if (is_newest(files[i]->d_name))
-            add_catalog(r, path, json_object_get(r->notes, files[i]->d_name));
-        mem_free(&path);
-        free(files[i]);
-    }
-    free(files);
-    mem_free(&dir);
+    if (rc == 0 && !r->dry)
+        rc = ask(r, "POST", json_pack("{s:b}", "apply", 1), err);
+    if (rc == 0)
+        count_failures(r);
     return rc;
 }
 
@@ -260,29 +175,40 @@ static int ask_nodes(struct rebuilding *r, struct progress *bar, struct dlc_err 
 static int rebuild(struct rebuilding *r, bool quiet, struct dlc_err *err)
 {
     struct progress bar;
-    int rc = api_list(r->api, "/v1/datasets", &r->known, err);
+    int rc = make_plan(r, err);
 
-    if (rc == 0)
-        rc = add_datasets(r, err);
     progress_init(&bar, "nodes", quiet);
-    if (rc == 0)
+    if (rc == 0 && !(r->dry && is_lost(r)))
         rc = ask_nodes(r, &bar, err);
     progress_end(&bar);
     return rc;
 }
 
+static void print_dataset(const struct rebuilding *r, const json_t *v)
+{
+    const char *action = json_text_at(v, "action");
+
+    printf("dataset %s: ", json_text_at(v, "name"));
+    if (strcmp(action, "failed") == 0)
+        printf("not registered: %s\n", json_text_at(v, "reason"));
+    else if (strcmp(action, "deleted") == 0)
+        printf("was deleted, and stays so\n");
+    else
+        printf("%s, %s\n", json_text_at(v, "url"),
+               r->dry ? "would be registered as it was" : "registered as it was");
+}
+
 static void print_result(const struct rebuilding *r)
 {
-    const json_t *v;
-    char n[32];
+    const json_t *datasets = json_object_get(r->plan, "datasets"), *v;
     size_t i;
 
-    json_array_foreach(r->datasets, i, v)
-    {
-        printf("dataset %s: %s samples, %s%s\n", json_text_at(v, "name"),
-               table_count(json_u64_at(v, "samples"), n), json_text_at(v, "url"),
-               r->dry ? " (would be registered)" : "");
-    }
+    if (is_lost(r))
+        printf("the store was emptied: %s from the manager's copy of %s: %zu tenants, with tokens "
+               "and credentials\n",
+               r->dry ? "it would be filled again" : "it was filled again",
+               json_text_at(r->plan, "copy"), json_array_size(json_object_get(r->plan, "tenants")));
+    json_array_foreach((json_t *)datasets, i, v) print_dataset(r, v);
     json_array_foreach(r->nodes, i, v)
     {
         bool gone = strcmp(json_text_at(v, "result"), "gone") == 0;
@@ -292,8 +218,8 @@ static void print_result(const struct rebuilding *r)
                : r->dry ? "would join again and tell what it has"
                         : "joined again, tells what it has");
     }
-    if (json_array_size(r->datasets) + json_array_size(r->nodes) == 0)
-        printf("nothing to rebuild: no catalogs that are not registered, and no nodes\n");
+    if (json_array_size(datasets) + json_array_size(r->nodes) == 0 && !is_lost(r))
+        printf("nothing to rebuild: no records that the manager lacks, and no nodes\n");
 }
 
 static int run(const struct command *cmd, int argc, char **argv)
@@ -301,10 +227,8 @@ static int run(const struct command *cmd, int argc, char **argv)
     bool json = false;
     struct args a = ARGS_INIT;
     struct api api = API_INIT;
-    struct rebuilding r = {.api = &api, .config = &a.config, .first = DLC_ERR_INIT};
+    struct rebuilding r = {.api = &api, .first = DLC_ERR_INIT};
     const struct args_option options[] = {
-        {"tenant", 't', "NAME", "Whose datasets without a note are; for admins. Default: nobody's.",
-         NULL, &r.tenant},
         {"dry-run", 0, NULL, "Only say what would be done.", &r.dry, NULL},
         {"json", 0, NULL, "Print a JSON object.", &json, NULL},
         API_END,
@@ -312,8 +236,6 @@ static int run(const struct command *cmd, int argc, char **argv)
     struct dlc_err err = DLC_ERR_INIT;
     int status;
 
-    r.notes = json_object();
-    r.datasets = json_array();
     r.nodes = json_array();
     if (!args_parse(&a, cmd, options, argc, argv, &status))
         goto out;
@@ -322,7 +244,9 @@ static int run(const struct command *cmd, int argc, char **argv)
         goto out;
     }
     if (json)
-        print_json(json_pack("{s:O, s:O, s:i}", "datasets", r.datasets, "nodes", r.nodes, "failed",
+        print_json(json_pack("{s:O, s:O, s:O, s:O, s:i}", "store", json_object_get(r.plan, "store"),
+                             "tenants", json_object_get(r.plan, "tenants"), "datasets",
+                             json_object_get(r.plan, "datasets"), "nodes", r.nodes, "failed",
                              (int)r.failed),
                    true);
     else
@@ -334,9 +258,7 @@ static int run(const struct command *cmd, int argc, char **argv)
     }
 out:
     api_close(&api);
-    json_decref(r.notes);
-    json_decref(r.known);
-    json_decref(r.datasets);
+    json_decref(r.plan);
     json_decref(r.nodes);
     args_release(&a);
     return status;
@@ -344,23 +266,26 @@ out:
 
 const struct command cmd_rebuild = {
     .name = "rebuild",
-    .synopsis = "[--dir DIR] [--tenant NAME] [--dry-run] [--json]",
-    .summary = "Make the manager's records again from disks and catalogs.",
+    .synopsis = "[--dry-run] [--json]",
+    .summary = "Make the manager's records again.",
     .details =
-        "For a manager whose store was lost or restored from an old copy. No data is lost with a "
-        "store:\n"
-        "nodes have it on disk, and the bucket has it. This registers the datasets whose catalogs "
-        "are in\n"
-        "--dir and that the manager does not know (run it on each machine that had some), and has "
-        "every\n"
-        "node join again and tell which chunks it holds. Training goes on meanwhile.\n"
+        "For a manager whose store was emptied, lost, or restored from an old copy. Run it "
+        "anywhere "
+        "with\n"
+        "the token of admins: the manager does all of it, for all nodes. Training goes on "
+        "meanwhile.\n"
         "\n"
-        "Names and tenants are those that the nodes noted; without a note a name is made from the "
-        "URL, and\n"
-        "--tenant says whose it is. Tenants, their tokens and credentials cannot be made again: "
-        "`dlcache\n"
-        "tenant create` first. It may be repeated.",
+        "A store that was emptied is filled again from the manager's own copy: tenants with tokens "
+        "and\n"
+        "credentials, datasets, jobs and nodes. Otherwise every node tells which datasets it has "
+        "records of,\n"
+        "and those that the manager does not know are registered as they were: name, tenant, URL, "
+        "endpoint,\n"
+        "splits and placement. Their tenants must exist (`dlcache tenant create`). What was "
+        "deleted "
+        "stays so.\n"
+        "Then every node joins again and tells which chunks it holds. It may be repeated.",
     .examples = "  $ dlcache rebuild --dry-run\n"
-                "  $ dlcache rebuild --dir /mnt/ssd/dlcache --tenant vision\n",
+                "  $ dlcache rebuild --manager http://10.0.0.1:7070 --token-file admin.token\n",
     .run = run,
 };

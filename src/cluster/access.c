@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "base/api_token.h"
 #include "cluster/agent.h"
+#include "cluster/dataset_records.h"
 #include "cluster/member.h"
 #include "cluster/revocation.h"
 #include "daemon/daemon.h"
@@ -159,7 +160,7 @@ static void not_granted(struct resolve_call *a, struct dlc_err *err)
     const struct grant *g = NULL;
     struct node *n = a->node;
 
-    if (err->code == DLC_EDENIED || err->code == DLC_ENOTFOUND) {
+    if (err->code == DLC_EDENIED || err->code == DLC_ENOTFOUND || err->code == DLC_ECHANGED) {
         cluster_revoke(n->cluster, a->token, a->key);
         if (err->code == DLC_EDENIED && a->token != NULL)
             remember_refused(n, a->token);
@@ -175,25 +176,33 @@ static void not_granted(struct resolve_call *a, struct dlc_err *err)
     tell(a, g != NULL, err);
 }
 
+static bool same_text(const char *a, const char *b)
+{
+    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
+}
+
 static void answered(struct agent_call *call)
 {
     struct resolve_call *a = dlc_container(call, struct resolve_call, call);
     struct cluster *c = a->node->cluster;
     struct dlc_err err = call->err;
+    const struct grant *g = NULL;
+    char *record;
 
+    cluster_granted(c, a->token, a->key, dlc_mono_now(), GRANT_LIFE, &g);
+    record = mem_str(g != NULL ? g->record : NULL);
     if (call->rc == 0 &&
         cluster_grant(c, a->token, a->key, call->answer, dlc_mono_now(), &err) == 0) {
+        cluster_granted(c, a->token, a->key, dlc_mono_now(), GRANT_LIFE, &g);
+        if (!same_text(g->record, record))
+            dataset_record_keep(a->node, g);
         remember_known(a->node, a->token);
         tell(a, true, &err);
     } else {
         not_granted(a, &err);
     }
+    mem_free(&record);
     asking_free(a);
-}
-
-static bool same_text(const char *a, const char *b)
-{
-    return a == NULL || b == NULL ? a == b : strcmp(a, b) == 0;
 }
 
 struct question {

@@ -19,6 +19,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "cluster/access.h"
+#include "cluster/dataset_records.h"
 #include "cluster/disk_inventory.h"
 #include "cluster/member.h"
 #include "daemon/dataset.h"
@@ -151,6 +152,8 @@ static void evict_work(struct work *w)
     c->disk_bytes = c->ds != NULL ? inventory_drop_open(c->ds, deleted)
                                   : inventory_drop(c->node, text(c, "dataset"), text(c, "tenant"),
                                                    text(c, "url"), deleted);
+    if (deleted)
+        dataset_record_delete(c->node, text(c, "dataset"), text(c, "tenant"));
     loop_post(c->node->loop, &c->task);
 }
 

@@ -27,6 +27,7 @@
 #include "base/syscalls.h"
 #include "base/str.h"
 #include "cluster/access.h"
+#include "cluster/dataset_records.h"
 #include "cluster/member.h"
 #include "catalog/catalog.h"
 #include "daemon/dataset.h"
@@ -236,11 +237,10 @@ uint64_t inventory_drop_open(const struct dataset *ds, bool deleted)
 struct inventory_scan {
     struct node *node;
     unsigned asked;           /* answers to come, plus one until all are asked for */
-    bool any;                 /* the manager knows some of it */
     char *files[ENTRIES_MAX]; /* names of records */
     unsigned n_files;
-    struct inventory_entry *unknown[ENTRIES_MAX];
-    unsigned n_unknown;
+    struct inventory_entry *deleted[ENTRIES_MAX];
+    unsigned n_deleted;
     struct work work;
     struct task task;
 };
@@ -260,17 +260,19 @@ static void inventory_entry_free(struct inventory_entry *f)
 
 static void inventory_scan_free(struct inventory_scan *scan)
 {
-    for (unsigned i = 0; i < scan->n_unknown; i++)
-        inventory_entry_free(scan->unknown[i]);
+    for (unsigned i = 0; i < scan->n_deleted; i++)
+        inventory_entry_free(scan->deleted[i]);
     mem_free(&scan);
 }
 
-static void drop_unknown(struct work *w)
+static void drop_deleted(struct work *w)
 {
     struct inventory_scan *scan = dlc_container(w, struct inventory_scan, work);
 
-    for (unsigned i = 0; i < scan->n_unknown; i++)
-        inventory_drop(scan->node, scan->unknown[i]->name, scan->unknown[i]->tenant, "", true);
+    for (unsigned i = 0; i < scan->n_deleted; i++) {
+        inventory_drop(scan->node, scan->deleted[i]->name, scan->deleted[i]->tenant, "", true);
+        dataset_record_delete(scan->node, scan->deleted[i]->name, scan->deleted[i]->tenant);
+    }
     loop_post(scan->node->loop, &scan->task);
 }
 
@@ -282,8 +284,8 @@ static void scan_dropped(struct task *t)
     inventory_scan_free(scan);
 }
 
-/* What was deleted while we were away nobody told us to evict. But a manager that knows nothing of
- * what we have may have lost its store: what lies here is all that is left of it. */
+/* What was deleted while we were away nobody told us to evict. What the manager does not know at all
+ * stays: its store may be lost, and what lies here all that is left of it. */
 static void scan_answered(struct inventory_scan *scan)
 {
     struct node *n = scan->node;
@@ -291,14 +293,13 @@ static void scan_answered(struct inventory_scan *scan)
     if (--scan->asked > 0)
         return;
     n->member->inventory_read = true;
-    for (unsigned i = 0; i < scan->n_unknown; i++)
-        log_info("%s is left here and not known to the manager any more: it %s",
-                 scan->unknown[i]->name, scan->any ? "goes" : "stays, as all the rest");
-    if (scan->n_unknown == 0 || !scan->any || n->stopping) {
+    for (unsigned i = 0; i < scan->n_deleted; i++)
+        log_info("%s is left here and was deleted: it goes", scan->deleted[i]->name);
+    if (scan->n_deleted == 0 || n->stopping) {
         inventory_scan_free(scan);
         return;
     }
-    scan->work.run = drop_unknown;
+    scan->work.run = drop_deleted;
     scan->task.run = scan_dropped;
     n->pending++;
     work_run(n->work, WORK_BACKGROUND, &scan->work);
@@ -315,9 +316,10 @@ static void scan_granted(struct node *n, const struct grant *g, const struct dlc
         dataset_reopen(
             n, &(struct open_request){
                    .url = g->url, .endpoint = g->endpoint, .anonymous = g->anonymous, .grant = g});
-    scan->any = scan->any || known;
-    if (!known && (g != NULL || err->code == DLC_ENOTFOUND))
-        scan->unknown[scan->n_unknown++] = f;
+    if (g == NULL && err->code == DLC_ENOTFOUND)
+        log_info("%s is left here and not known to the manager: it stays", f->name);
+    if (!known && (g != NULL || err->code == DLC_ECHANGED))
+        scan->deleted[scan->n_deleted++] = f;
     else
         inventory_entry_free(f);
     scan_answered(scan);

@@ -54,6 +54,7 @@ struct member {
     bool stop_again; /* the daemon is to end, but no thread could be started: the tick retries */
     bool inventory;  /* inventory_open() was called */
     bool inventory_read; /* disk_inventory.c: datasets on disk are open, or being opened */
+    bool telling;        /* dataset_records.c: the manager is being told */
     pthread_t leaver;
     struct task left_task;
 

@@ -13,6 +13,7 @@
 #include "cluster/certificate.h"
 #include "cluster/commands.h"
 #include "cluster/cost.h"
+#include "cluster/dataset_records.h"
 #include "cluster/disk_inventory.h"
 #include "cluster/handover.h"
 #include "cluster/job_check.h"
@@ -102,6 +103,8 @@ static void digest(struct node *n, const struct agent_news *news)
         usage_heard(n, json_object_get(news->answer, "usage"));
     if (news->well && news->sent != NULL)
         commands_confirmed(n, json_object_get(news->sent, "commands_done"));
+    if (news->well && json_is_true(json_object_get(news->answer, "inventory")))
+        dataset_records_tell(n);
     if (json_is_object(view))
         take_view(n, view);
     if (!n->member->leaving)

@@ -233,6 +233,7 @@ static int code_of(int status)
     case 401:
     case 403: return DLC_EDENIED;
     case 404: return DLC_ENOTFOUND;
+    case 410: return DLC_ECHANGED; /* it was there, and was deleted */
     case 409:
     case 412: return DLC_EBUSY;
     case 507: return DLC_ENOSPACE;

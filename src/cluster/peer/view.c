@@ -496,6 +496,7 @@ static void grant_release(struct grant *g)
     secret_free(&g->secret_key);
     secret_free(&g->session_token);
     secret_free(&g->ticket);
+    mem_free(&g->record);
     *g = (struct grant){0};
 }
 
@@ -548,6 +549,17 @@ static uint64_t snapshot_of(const json_t *answer)
     return str_parse_hex64(id, &n) ? n : 0;
 }
 
+/* Gives the text of the record; NULL: none. */
+static char *record_of(const json_t *answer)
+{
+    const json_t *record = json_object_get(answer, "record");
+    char *text = json_is_object(record) ? json_dumps(record, JSON_COMPACT) : NULL, *out;
+
+    out = mem_str(text);
+    free(text);
+    return out;
+}
+
 static int grant_read(struct grant *g, const json_t *answer, struct dlc_mono now,
                       struct dlc_err *err)
 {
@@ -568,6 +580,7 @@ static int grant_read(struct grant *g, const json_t *answer, struct dlc_mono now
         .session_token = text_of(keys, "session_token"),
         .ticket = text_of(answer, "ticket"),
         .ticket_renew = dlc_mono_add(now, DLC_MS(DLC_CLAMP(life, 0, 1 << 30) / 2)),
+        .record = record_of(answer),
     };
     if (g->tenant == NULL)
         g->tenant = mem_str("");

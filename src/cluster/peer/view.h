@@ -97,6 +97,7 @@ struct grant {
     char *access_key, *secret_key, *session_token; /* NULL: none were given */
     char *ticket;                 /* for peers (base/ticket.h); NULL: this node has yet to join */
     struct dlc_mono ticket_renew; /* when to ask for the next one */
+    char *record; /* how it is registered, sealed by the manager; NULL: it did not say */
 };
 
 #define GRANT_LIFE DLC_SEC(60)

@@ -101,8 +101,10 @@ static int tenant_of(struct api *api, const unsigned char hash[static SHA256_LEN
     if (rc == 0 && tenant_has(tenant.body, hash)) {
         out->role = ROLE_TENANT;
         memcpy(out->tenant, name, strlen(name) + 1);
-    } else if (rc == 0 || rc == DLC_ENOTFOUND) {
+    } else if (rc == 0 || (rc == DLC_ENOTFOUND && store_is_marked(api->tables->store, err))) {
         rc = dlc_err_set(err, DLC_EDENIED, "the token is not known, or no longer");
+    } else if (rc == DLC_ENOTFOUND) {
+        rc = err->code;
     }
     store_doc_release(&index);
     store_doc_release(&tenant);
@@ -291,6 +293,18 @@ static bool check_node(const struct http_request *r, const struct http_route *ro
     return caller_is_node(r, about_node ? r->params[0] : r->node, reply);
 }
 
+/* What a store that was emptied does not know is not what is not there. */
+static bool check_store(struct api *api, const struct http_route *route, struct http_reply *reply)
+{
+    char *why = (route->roles & ROUTE_ANYWAY) != 0 ? NULL : leader_store_lost(api->tables);
+    bool lost = why != NULL;
+
+    if (lost)
+        reply_not_leading(api, reply);
+    mem_free(&why);
+    return !lost;
+}
+
 bool auth_check(struct http_request *r, const struct http_route *route, struct http_reply *reply,
                 void *ctx)
 {
@@ -321,7 +335,7 @@ bool auth_check(struct http_request *r, const struct http_route *route, struct h
                      role_name(current.who.role));
         return false;
     }
-    if (!check_node(r, route, reply))
+    if (!check_node(r, route, reply) || !check_store(api, route, reply))
         return false;
     if (strcmp(r->method, "GET") != 0 && strcmp(r->method, "HEAD") != 0 &&
         (route->roles & ROUTE_READS) == 0 && !leader_leads(api->tables)) {

@@ -35,7 +35,8 @@ enum role {
     ROLE_ANY = ROLE_ADMIN | ROLE_TENANT | ROLE_NODE,
     ROUTE_READS =
         1 << 8, /* of a route: writes nothing although it is not a GET; any manager answers */
-    ROUTE_JOINS = 1 << 9, /* of a route: a node may call it before it has a certificate */
+    ROUTE_ANYWAY = 1 << 10, /* of a route: also where the store has lost its records */
+    ROUTE_JOINS = 1 << 9,   /* of a route: a node may call it before it has a certificate */
 };
 /* A route with roles 0 needs no token. */
 

@@ -18,6 +18,7 @@
 #include "manager/tables/dataset_cost.h"
 #include "manager/tables/dataset_doc.h"
 #include "manager/tables/dataset_listing.h"
+#include "manager/tables/deleted_datasets.h"
 #include "manager/tables/event_log.h"
 #include "manager/tables/job_scheduler.h"
 #include "manager/tables/node_commands.h"
@@ -387,6 +388,7 @@ static void forget(struct api *api, const struct store_doc *d)
 {
     struct dlc_err err = DLC_ERR_INIT;
 
+    deleted_datasets_add(api->tables, d);
     if (commands_withdraw(api->tables, d, &err) < 0 ||
         command_send_all(api->tables, NULL, last_eviction(d), &err) < 0 ||
         store_chunks_drop(api->tables->store, d->id, NULL, &err) < 0)

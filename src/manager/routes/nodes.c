@@ -137,6 +137,8 @@ void nodes_reply(struct api *api, const char *name, uint64_t has, json_t *answer
     json_object_set_new(answer, "commands", commands != NULL ? commands : json_array());
     json_object_set_new(answer, "interval_ms", json_integer(interval_ms(api)));
     json_object_set_new(answer, "tickets", ticket_keys_json(api));
+    if (nodes_wants_inventory(api->tables, name))
+        json_object_set_new(answer, "inventory", json_true());
     reply_doc(reply, status, answer, version);
     if (view != NULL && view_names(view, name)) /* (VIEW-6) */
         view_add_to_reply(view, reply);

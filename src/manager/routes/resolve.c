@@ -14,6 +14,9 @@
 #include "manager/routes/tickets.h"
 #include "manager/store/seal.h"
 #include "manager/tables/dataset_doc.h"
+#include "manager/tables/deleted_datasets.h"
+
+#define RECORD_SPLITS 64
 
 struct resolve_request {
     const char *token, *dataset, *url, *endpoint;
@@ -166,6 +169,8 @@ static json_t *answer_to(struct api *api, const struct resolve_request *q,
     struct dlc_err err = DLC_ERR_INIT;
     json_t *o = answer(d, secret);
 
+    if (json_array_size(json_object_get(d->body, "splits")) <= RECORD_SPLITS)
+        json_object_set_new(o, "record", store_doc_export(api->tables->store, STORE_DATASET, d));
     if (q->node.name != NULL && node_access_identify(api, &q->node, &node, &err) == 0)
         ticket_add(api, d->id, d->tenant, q->node.name, o);
     store_doc_release(&node);
@@ -217,7 +222,7 @@ void route_resolve(struct http_request *r, struct http_reply *reply, void *ctx)
     struct api *api = api_of(ctx);
     struct resolve_request q = {0};
     struct store_doc d = STORE_DOC_INIT;
-    struct dlc_err err = DLC_ERR_INIT;
+    struct dlc_err err = DLC_ERR_INIT, lost = DLC_ERR_INIT;
     json_t *secret = NULL;
     bool refused;
     int rc;
@@ -226,6 +231,15 @@ void route_resolve(struct http_request *r, struct http_reply *reply, void *ctx)
     if (!read_request(api, r, &q, reply))
         return;
     rc = find_dataset(api, &q, &d, &err);
+    if (rc == DLC_ENOTFOUND && !store_is_marked(api->tables->store, &lost))
+        rc = lost.code; /* it was emptied: a node must not take that for a deletion */
+    if (lost.code != 0)
+        err = lost;
+    if (rc == DLC_ENOTFOUND && q.token == NULL &&
+        deleted_datasets_named(api->tables, q.dataset, &err)) {
+        http_problem(reply, 410, "Deleted", "dataset %s was deleted", q.dataset);
+        return;
+    }
     refused = rc == DLC_EDENIED || rc == DLC_EBUSY;
     if (rc == 0)
         rc = credentials_of(api, d.tenant, &secret, &err);

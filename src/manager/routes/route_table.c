@@ -17,6 +17,7 @@
 #include "manager/routes/node_revoke.h"
 #include "manager/routes/nodes.h"
 #include "manager/routes/openapi.h"
+#include "manager/routes/rebuild.h"
 #include "manager/routes/resolve.h"
 #include "manager/routes/status.h"
 #include "manager/routes/tenants.h"
@@ -26,7 +27,9 @@
 
 const struct http_route route_table[] = {
     {"GET", "/v1/health", 0, route_health},
-    {"GET", "/v1/status", ROLE_ANY, route_status},
+    {"GET", "/v1/status", ROLE_ANY | ROUTE_ANYWAY, route_status},
+    {"GET", "/v1/rebuild", ROLE_ADMIN | ROUTE_ANYWAY, route_rebuild_show},
+    {"POST", "/v1/rebuild", ROLE_ADMIN | ROUTE_READS | ROUTE_ANYWAY, route_rebuild},
     {"GET", "/v1/tenants", ROLE_ADMIN, route_tenants_list},
     {"POST", "/v1/tenants", ROLE_ADMIN, route_tenants_create},
     {"GET", "/v1/tenants/{name}", ROLE_ADMIN, route_tenants_show},
@@ -61,6 +64,7 @@ const struct http_route route_table[] = {
     {"POST", "/v1/nodes/{name}/join-token", ROLE_ADMIN, route_nodes_join_token},
     {"POST", "/v1/nodes/{name}/revoke", ROLE_ADMIN, route_nodes_revoke},
     {"POST", "/v1/nodes/{name}/heartbeat", ROLE_NODE, route_nodes_heartbeat},
+    {"POST", "/v1/nodes/{name}/inventory", ROLE_NODE, route_nodes_inventory},
     {"POST", "/v1/nodes/{name}/certificate", ROLE_NODE, route_nodes_certificate},
     {"GET", "/v1/events", ROLE_ANY, route_events},
     {"POST", "/v1/authority/rotate", ROLE_ADMIN, route_authority_rotate},

@@ -15,6 +15,8 @@
 #include "manager/tables/event_log.h"
 #include "manager/tables/tables.h"
 
+#define ASK_FOR DLC_SEC(60)
+
 struct live_node {
     char name[NAME_MAX_LEN + 1];
     uint64_t version;      /* of the document that the next four are from */
@@ -25,6 +27,8 @@ struct live_node {
     struct dlc_mono gone; /* since when, if it fell silent under us; 0: it did not */
     bool forgiven;        /* gone in the store only */
     struct shared_json *figures, *progress; /* of its last heartbeat that had them */
+    bool asked;                             /* for its records, which it has not told yet */
+    json_t *inventory;                      /* what it told; NULL: nothing yet */
 };
 
 const char *node_state_name(enum node_state s)
@@ -69,6 +73,7 @@ static struct live_node *add_locked(struct tables *t, const char *name)
 
     dlc_check(!found && strlen(name) <= NAME_MAX_LEN);
     memcpy(n->name, name, strlen(name) + 1);
+    n->asked = dlc_mono_now().ns < t->nodes.ask_until.ns;
     sorted_insert(t->nodes.list, t->nodes.n, t->nodes.cap, i);
     t->nodes.list[i] = n;
     return n;
@@ -82,6 +87,7 @@ static void free_node(struct live_node **np)
     json_decref(n->doc);
     shared_json_put(&n->figures);
     shared_json_put(&n->progress);
+    json_decref(n->inventory);
     mem_free(&n);
 }
 
@@ -286,6 +292,78 @@ json_t *nodes_present(struct tables *t, const json_t *only)
         if (is_present(&nodes[i]) && (only == NULL || json_has_text(only, nodes[i].name)))
             json_array_append_new(out, json_string(nodes[i].name));
     nodes_release(&nodes, n);
+    return out;
+}
+
+/* ---- records of datasets ---- */
+
+void nodes_ask_inventory(struct tables *t)
+{
+    dlc_mtx_lock(&t->mtx);
+    t->nodes.ask_until = dlc_mono_add(dlc_mono_now(), ASK_FOR);
+    for (size_t i = 0; i < t->nodes.n; i++) {
+        struct live_node *n = t->nodes.list[i];
+
+        n->asked = n->state != NODE_GONE;
+        json_decref(n->inventory);
+        n->inventory = NULL;
+    }
+    dlc_mtx_unlock(&t->mtx);
+}
+
+bool nodes_wants_inventory(struct tables *t, const char *name)
+{
+    const struct live_node *n;
+    bool wants;
+
+    dlc_mtx_lock(&t->mtx);
+    n = find_locked(t, name);
+    wants = n != NULL && n->asked;
+    dlc_mtx_unlock(&t->mtx);
+    return wants;
+}
+
+bool nodes_told_inventory(struct tables *t, const char *name, const json_t *records,
+                          const json_t *deleted)
+{
+    json_t *copy = json_pack("{s:o, s:o*}", "records", json_deep_copy(records), "deleted",
+                             json_deep_copy(deleted));
+    struct live_node *n;
+    bool known;
+
+    dlc_mtx_lock(&t->mtx);
+    n = find_locked(t, name);
+    known = n != NULL;
+    if (known) {
+        json_decref(n->inventory);
+        n->inventory = copy;
+        copy = NULL;
+        n->asked = false;
+    }
+    dlc_mtx_unlock(&t->mtx);
+    json_decref(copy);
+    return known;
+}
+
+json_t *nodes_inventories(struct tables *t)
+{
+    json_t *out = json_array();
+
+    dlc_mtx_lock(&t->mtx);
+    for (size_t i = 0; i < t->nodes.n; i++) {
+        const struct live_node *n = t->nodes.list[i];
+        json_t *one = json_pack("{s:s, s:s, s:b}", "node", n->name, "state",
+                                node_state_name(live_state(n)), "told", n->inventory != NULL);
+
+        if (n->inventory != NULL) {
+            json_t *copy = json_deep_copy(n->inventory);
+
+            json_object_update(one, copy);
+            json_decref(copy);
+        }
+        json_array_append_new(out, one);
+    }
+    dlc_mtx_unlock(&t->mtx);
     return out;
 }
 

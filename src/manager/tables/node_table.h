@@ -36,6 +36,7 @@ struct live_node;
 struct node_table {
     struct live_node **list; /* G: mtx; sorted by name */
     size_t n, cap;
+    struct dlc_mono ask_until; /* G: mtx; who joins before is asked for its records too */
 };
 
 enum node_state { NODE_JOINING, NODE_LIVE, NODE_DRAINING, NODE_GONE };
@@ -68,6 +69,16 @@ void node_info_release(struct node_info *info);
 json_t *nodes_present(struct tables *t, const json_t *only);
 /* Was it told to drain, and has it not handed over all its copies yet? */
 bool nodes_drains(struct tables *t, const char *name);
+/* Every node that is there is asked, with its next heartbeat, for the records that it keeps of
+ * datasets. */
+void nodes_ask_inventory(struct tables *t);
+/* Is this one to be asked? */
+bool nodes_wants_inventory(struct tables *t, const char *name);
+/* It has told them. False: it is not known. */
+bool nodes_told_inventory(struct tables *t, const char *name, const json_t *records,
+                          const json_t *deleted);
+/* [{"node", "state", "told": bool, "records": [...], "deleted": [...]}]. Gives. */
+json_t *nodes_inventories(struct tables *t);
 /* The commands of a node that are not done. Gives; NULL: the node is not known. */
 json_t *nodes_commands(struct tables *t, const char *name);
 

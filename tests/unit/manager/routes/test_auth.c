@@ -103,10 +103,24 @@ static void test_files_are_made_once(void **state)
     bare_close(&c);
 }
 
+/* As a manager leaves its store: one without the mark was emptied, and nothing is known of tokens. */
+static struct tables *start_marked(void **state)
+{
+    struct tables *c = start(state);
+    char token[TOKEN_LEN + 1];
+    struct caller who;
+
+    token_new(token);
+    assert_int_equal(token_caller(bare_api(c), token, &who, &err), DLC_ECHANGED);
+    put_doc(c, STORE_MANAGER, STORE_MARK, json_object());
+    assert_int_equal(token_caller(bare_api(c), token, &who, &err), DLC_EDENIED);
+    return c;
+}
+
 /* A file may hold the new token and the one before; it is read again when it changes. */
 static void test_two_tokens_in_a_file(void **state)
 {
-    struct tables *c = start(state);
+    struct tables *c = start_marked(state);
     struct auth *auth = &bare_api(c)->auth;
     char old[TOKEN_LEN + 1], new[TOKEN_LEN + 1], *path, *text;
     struct caller who;
@@ -146,7 +160,7 @@ static void test_two_tokens_in_a_file(void **state)
 
 static void test_tenants_tokens(void **state)
 {
-    struct tables *c = start(state);
+    struct tables *c = start_marked(state);
     char token[TOKEN_LEN + 1], other[TOKEN_LEN + 1];
     unsigned char hash[SHA256_LEN];
     char id[TOKEN_ID_LEN + 1];
