@@ -27,9 +27,9 @@ static int find_role(const char *name, const struct role **out, struct dlc_err *
             return 0;
         }
     }
-    return dlc_err_set(err, DLC_EINVAL,
-                       "no role \"%.60s\"; there are commands, serve, node, manager, operator and csi",
-                       name);
+    return dlc_err_set(
+        err, DLC_EINVAL,
+        "no role \"%.60s\"; there are commands, serve, node, manager, operator and csi", name);
 }
 
 static void print_text(const struct config *c, unsigned roles, bool changed)

@@ -16,8 +16,7 @@ const struct command *const commands[] = {
     &cmd_manager,  &cmd_node,
 #endif
 #ifdef DLC_OPERATOR
-    &cmd_operator,
-    &cmd_csi,
+    &cmd_operator, &cmd_csi,
 #endif
     &cmd_tenant,   &cmd_dataset, &cmd_job, &cmd_accounting, &cmd_events, &cmd_rebuild,
     &cmd_config,   &cmd_version, NULL,

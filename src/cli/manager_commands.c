@@ -38,12 +38,12 @@ static void wait_for_daemon(const char *socket, const char *api)
 }
 
 /* Where the manager is, and how we came to know. */
-struct place {
+struct manager_place {
     char *base;              /* "": nothing says */
     struct node_marker node; /* its manager; name NULL: it is not */
 };
 
-static void place_release(struct place *p)
+static void place_release(struct manager_place *p)
 {
     mem_free(&p->base);
     node_marker_release(&p->node);
@@ -58,9 +58,9 @@ static char *address_of(char *path)
     return address;
 }
 
-static struct place find_place(const struct config *c)
+static struct manager_place find_place(const struct config *c)
 {
-    struct place p = {.base = mem_str(c->manager), .node = NODE_MARKER_INIT};
+    struct manager_place p = {.base = mem_str(c->manager), .node = NODE_MARKER_INIT};
     char *api, *beside;
 
     if (p.base[0] != '\0')
@@ -84,7 +84,7 @@ static struct place find_place(const struct config *c)
 
 bool api_is_known(const struct config *c)
 {
-    struct place p = find_place(c);
+    struct manager_place p = find_place(c);
     bool known = p.base[0] != '\0';
 
     place_release(&p);
@@ -108,7 +108,7 @@ static int find_admin_token(const struct config *c, char **out, struct dlc_err *
 }
 
 /* Gives *out, NULL: none. */
-static int find_token(const struct config *c, const struct place *p, char **out,
+static int find_token(const struct config *c, const struct manager_place *p, char **out,
                       struct dlc_err *err)
 {
     int rc = token_load(c, NULL, out, err);
@@ -119,7 +119,7 @@ static int find_token(const struct config *c, const struct place *p, char **out,
 }
 
 /* The authority that a setting names, else the one that the node uses. */
-static const char *find_ca(const struct config *c, const struct place *p)
+static const char *find_ca(const struct config *c, const struct manager_place *p)
 {
     if (c->manager_ca[0] != '\0')
         return c->manager_ca;
@@ -130,7 +130,7 @@ static const char *find_ca(const struct config *c, const struct place *p)
 
 int api_open(struct api *a, const struct config *c, struct dlc_err *err)
 {
-    struct place p = find_place(c);
+    struct manager_place p = find_place(c);
     char *token = NULL;
     int rc = 0;
 

@@ -123,8 +123,8 @@ static void evict_work(struct work *w)
 {
     struct evict_command *e = dlc_container(w, struct evict_command, base.work);
 
-    e->disk_bytes =
-        e->base.ds != NULL ? dataset_drop_chunks(e->base.ds, NULL, 0) : disk_drop_all(e->base.node->disk);
+    e->disk_bytes = e->base.ds != NULL ? dataset_drop_chunks(e->base.ds, NULL, 0)
+                                       : disk_drop_all(e->base.node->disk);
     loop_post(e->base.node->loop, &e->base.task);
 }
 

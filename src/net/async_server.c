@@ -28,7 +28,7 @@
 #include "base/syscalls.h"
 #include "net/async_server_i.h"
 #include "net/async_server_tls_i.h"
-#include "net/listen_i.h"
+#include "net/listen.h"
 
 #define SERVER_TAG   DLC_TAG4('a', 's', 's', 'v')
 #define CONNECTIONS  16384u

@@ -40,7 +40,7 @@
 #include "base/syscalls.h"
 #include "net/async_server_i.h"
 #include "net/async_server_tls_i.h"
-#include "net/listen_i.h"
+#include "net/listen.h"
 #include "net/server_reply_i.h"
 
 #define CONN_TAG   DLC_TAG4('a', 's', 'c', 'n')

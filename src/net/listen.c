@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "net/listen_i.h"
+#include "net/listen.h"
 
 #include <errno.h>
 #include <netdb.h>

@@ -20,7 +20,7 @@
 #include "base/mem.h"
 #include "base/secret.h"
 #include "base/syscalls.h"
-#include "net/listen_i.h"
+#include "net/listen.h"
 #include "net/server_i.h"
 
 #define SERVER_TAG  DLC_TAG4('h', 't', 's', 'v')

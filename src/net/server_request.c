@@ -19,7 +19,7 @@
 #include "base/secret.h"
 #include "base/syscalls.h"
 #include "base/str.h"
-#include "net/listen_i.h"
+#include "net/listen.h"
 #include "net/server_i.h"
 
 #define EXCHANGE_TAG DLC_TAG4('h', 't', 'e', 'x')

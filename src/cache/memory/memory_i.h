@@ -169,29 +169,26 @@ static inline struct mem_fill *mem_fill_of_block(struct arena_block *b)
     return dlc_container(b, struct mem_fill, block);
 }
 
-/* ---- session_shm.c: what clients wrote; hostile ---- */
+/* Does the client have this extent mapped, as far as it says? */
+static inline bool session_holds(const struct mem_session *s, uint32_t k, uint32_t generation,
+                                 uint64_t number)
+{
+    const struct shm_session_hdr *h = s->seg.map;
+
+    /* acquire: pairs with the client's store after it unmapped */
+    return s->given[k] == generation &&
+           atomic_load_explicit(&h->drops_seen, memory_order_acquire) < number;
+}
+
+/* ---- pin_scan.c: pins and logs of all sessions, in slices; what clients wrote is hostile ---- */
 
 /* The pin blocks that may be in use: [0, *n). */
 struct shm_pin_block *session_blocks(const struct mem_session *s, unsigned *n);
-void session_add_block(const struct shm_pin_block *b,
-                       struct mem_session_stats *sum);            /* all but pins */
-unsigned session_read_log(struct mem_session *s, unsigned block); /* recency. Entries read */
-/* Was it given this extent, and has not said that it unmapped it? */
-bool session_holds(const struct mem_session *s, uint32_t k, uint32_t generation, uint64_t number);
-/* Pins of one block, for pin_scan_seen(). Returns how many. */
-unsigned session_read_pins(const struct mem_session *s, struct shm_pin_block *b);
-
-/* ---- pin_scan.c: pins and logs of all sessions, in slices ---- */
-
 void pin_scan_init(struct pin_scan *p);
-/* May the figures of that many blocks be summed up now? There may be thousands of sessions. */
-bool pin_scan_may_sum(struct pin_scan *p, unsigned blocks);
 void pin_scan_join(struct mem_session *s);
 void pin_scan_leave(struct mem_session *s);
-void pin_scan_retired(struct mem_fill *f); /* goes to the end of memory.retired */
-void pin_scan_free(struct memory *m, struct mem_fill *f);
-void pin_scan_seen(struct mem_index *x, uint64_t sample); /* a client pins it */
-bool mem_fill_pinned(const struct mem_fill *f);           /* (MEMORY-2) */
+void pin_scan_retired(struct mem_fill *f);      /* goes to the end of memory.retired */
+bool mem_fill_pinned(const struct mem_fill *f); /* (MEMORY-2) */
 /* Begin a pass, or go on with the one under way and then begin one, as far as this turn may. True:
  * all that was retired before the call was looked at. */
 bool memory_scan(struct memory *m, bool all);

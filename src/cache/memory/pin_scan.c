@@ -76,7 +76,7 @@ void pin_scan_retired(struct mem_fill *f)
     dlc_list_push_tail(&x->m->retired, &f->block.node);
 }
 
-void pin_scan_free(struct memory *m, struct mem_fill *f)
+static void pin_scan_free(struct memory *m, struct mem_fill *f)
 {
     struct arena_block *b = &f->block;
     struct mem_index *x = f->x;
@@ -94,7 +94,7 @@ void pin_scan_free(struct memory *m, struct mem_fill *f)
     arena_free(&m->arena, &b);
 }
 
-void pin_scan_seen(struct mem_index *x, uint64_t sample)
+static void pin_scan_seen(struct mem_index *x, uint64_t sample)
 {
     struct mem_fill *f = x->fills[sample];
     struct mem_retired *r = x->retired > 0 ? map_get(&x->retired_samples, sample) : NULL;
@@ -103,6 +103,59 @@ void pin_scan_seen(struct mem_index *x, uint64_t sample)
         f->seen = x->m->scan.pass;
     if (r != NULL)
         r->seen = x->m->scan.pass;
+}
+
+/* ---- what clients wrote (SESSION-SHM-1) ---- */
+
+struct shm_pin_block *session_blocks(const struct mem_session *s, unsigned *n)
+{
+    struct shm_session_hdr *h = s->seg.map;
+    /* Seq_cst, as in_use and the pins: a client raises it before it pins. (SHM-1) */
+    uint32_t high = atomic_load_explicit(&h->blocks_high, memory_order_seq_cst);
+
+    *n = DLC_MIN(high, SHM_BLOCKS);
+    return (struct shm_pin_block *)((char *)s->seg.map + SHM_BLOCKS_OFF);
+}
+
+static unsigned session_read_pins(const struct mem_session *s, struct shm_pin_block *b)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < SHM_PINS; i++) {
+        /* Pairs with the reader's seq_cst store (SHM-1), and its release when it clears
+         * (PIN-READER-3). */
+        uint64_t pin = atomic_load_explicit(&b->pins[i], memory_order_seq_cst);
+
+        n += pin != 0;
+        if (pin != 0 && pin - 1 < s->x->n)
+            pin_scan_seen(s->x, pin - 1);
+    }
+    return n;
+}
+
+static unsigned session_read_log(struct mem_session *s, unsigned block)
+{
+    unsigned n;
+    struct shm_pin_block *b = &session_blocks(s, &n)[block];
+    uint64_t seq = atomic_load_explicit(&b->log_seq, memory_order_acquire); /* pairs shm_log() */
+
+    n = (unsigned)DLC_MIN(seq - s->log_seen[block], SHM_LOG);
+    s->log_seen[block] = seq;
+    for (uint64_t i = seq - n; i != seq; i++) {
+        uint64_t sample = atomic_load_explicit(&b->log[i % SHM_LOG], memory_order_relaxed);
+
+        memory_touch(s->x->m, s->x, sample);
+    }
+    return n;
+}
+
+static void session_add_block(const struct shm_pin_block *b, struct mem_session_stats *sum)
+{
+    sum->hits += atomic_load_explicit(&b->hits, memory_order_relaxed);
+    sum->misses += atomic_load_explicit(&b->misses, memory_order_relaxed);
+    sum->bypasses += atomic_load_explicit(&b->bypasses, memory_order_relaxed);
+    sum->bytes += atomic_load_explicit(&b->bytes, memory_order_relaxed);
+    sum->stall_ns += atomic_load_explicit(&b->stall_ns, memory_order_relaxed);
 }
 
 bool mem_fill_pinned(const struct mem_fill *f)
@@ -232,7 +285,8 @@ static struct dlc_mono look_at_window(struct pin_scan *p)
     return now;
 }
 
-bool pin_scan_may_sum(struct pin_scan *p, unsigned blocks)
+/* May the figures of that many blocks be summed up now? There may be thousands of sessions. */
+static bool pin_scan_may_sum(struct pin_scan *p, unsigned blocks)
 {
     look_at_window(p);
     if (blocks > p->sums)
@@ -316,4 +370,32 @@ bool memory_scan_is_short(struct memory *m)
 bool memory_room_is_coming(const struct memory *m)
 {
     return m->scan.covered + m->scan.fresh > 0;
+}
+
+/* ---- figures of sessions ---- */
+
+void mem_session_stats(const struct mem_session *s, struct mem_session_stats *out)
+{
+    unsigned n;
+
+    session_blocks(s, &n);
+    if (pin_scan_may_sum(&s->x->m->scan, n))
+        mem_session_final_stats(s, out);
+    else
+        *out = s->stats;
+}
+
+void mem_session_final_stats(const struct mem_session *s, struct mem_session_stats *out)
+{
+    unsigned n;
+    struct shm_pin_block *b = session_blocks(s, &n);
+
+    *out = (struct mem_session_stats){0};
+    for (struct shm_pin_block *end = b + n; b < end; b++) {
+        session_add_block(b, out);
+        if (atomic_load_explicit(&b->in_use, memory_order_relaxed) == 0)
+            continue;
+        for (unsigned i = 0; i < SHM_PINS; i++)
+            out->pins += atomic_load_explicit(&b->pins[i], memory_order_relaxed) != 0;
+    }
 }

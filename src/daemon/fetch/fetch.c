@@ -581,11 +581,11 @@ static void fetch_reserved(struct fetch *f, int rc)
     fetch_end(f, DLC_EBYPASS);
 }
 
-bool fetch_reserve(struct fetch *f)
+static bool fetch_reserve(struct fetch *f)
 {
     int rc = reserve_memory(f);
 
-    if (rc == DLC_EBUSY && room_wait(f))
+    if (rc == DLC_EBUSY && room_wait(f, fetch_reserve))
         return false;
     fetch_reserved(f, rc);
     return true;
@@ -595,7 +595,7 @@ static void fetch_begin(struct fetch *f, enum fetch_goal goal)
 {
     if (goal == FETCH_DISK)
         fetch_reserved(f, DLC_ELARGE);
-    else if (!room_is_awaited(f->ds->tenant_memory) || !room_wait(f))
+    else if (!room_is_awaited(f->ds->tenant_memory) || !room_wait(f, fetch_reserve))
         fetch_reserve(f);
 }
 

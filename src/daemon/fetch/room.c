@@ -19,7 +19,7 @@ bool room_is_awaited(const struct tenant_memory *t)
     return !dlc_list_empty(&t->room.demand) || !dlc_list_empty(&t->room.prefetch);
 }
 
-bool room_wait(struct fetch *f)
+bool room_wait(struct fetch *f, bool (*again)(struct fetch *f))
 {
     struct node *n = f->ds->node;
     struct tenant_memory *t = f->ds->tenant_memory;
@@ -38,6 +38,7 @@ bool room_wait(struct fetch *f)
         dlc_list_push_tail(f->on_demand ? &t->room.demand : &t->room.prefetch, &f->of_room);
     else
         dlc_list_push_head(f->on_demand ? &t->room.demand : &t->room.prefetch, &f->of_room);
+    f->again = again;
     n->pending++;
     loop_timer_set(n->loop, &n->freeing, now);
     return true;
@@ -58,7 +59,7 @@ static bool try_first(struct node *n, struct dlc_list *waiting)
     struct fetch *f = dlc_container(dlc_list_pop_head(waiting), struct fetch, of_room);
 
     n->pending--;
-    return fetch_reserve(f);
+    return f->again(f);
 }
 
 static void try_some(struct node *n, struct tenant_memory *t)

@@ -14,8 +14,9 @@ struct tenant_memory;
 
 /* Does a fetch have to wait behind others? */
 bool room_is_awaited(const struct tenant_memory *t);
-/* f goes on by itself, with fetch_reserve(). False: it has waited for too long, or others have. */
-bool room_wait(struct fetch *f);
+/* `again` is called when f may have room; it returns false if f waits again. False: f has waited for
+ * too long, or others have. */
+bool room_wait(struct fetch *f, bool (*again)(struct fetch *f));
 void room_hurry(struct fetch *f); /* a reader waits for it now */
 /* Some of those that wait try again. True: there are others. */
 bool room_try(struct node *n);

@@ -130,7 +130,8 @@ struct fetch {
     struct dlc_list waiters;
     struct fetch_listener *listener;
     struct dlc_mono started;
-    struct dlc_list of_room;    /* room.c */
+    bool (*again)(struct fetch *f); /* room.c, and what follows */
+    struct dlc_list of_room;
     struct dlc_mono room_until; /* it waits for room until then; 0: it has not had to */
 
     struct work work;
@@ -140,9 +141,6 @@ struct fetch {
     int rc;
     struct dlc_err err;
 };
-
-/* L: RESERVE, and on. False: it waits for room, again. */
-bool fetch_reserve(struct fetch *f);
 
 /* ---- for sources ---- */
 

@@ -24,13 +24,13 @@ static enum grpc_status fail(struct dlc_err *err, enum grpc_status status, const
 }
 
 /* Texts that a request names by number. */
-struct wanted {
+struct text_field {
     unsigned field;
     char **text;
 };
 
 /* Gives the texts that are there; the others stay NULL. False: the message is invalid. */
-static bool read_texts(const void *request, size_t len, const struct wanted *w, size_t n,
+static bool read_texts(const void *request, size_t len, const struct text_field *w, size_t n,
                        bool *has_mount)
 {
     struct pb_reader r = pb_read(request, len), capability;
@@ -135,7 +135,7 @@ static enum grpc_status publish(void *ctx, const void *request, size_t len, stru
 {
     const struct csi_config *c = ctx;
     char *id = NULL, *target = NULL;
-    const struct wanted texts[] = {{1, &id}, {4, &target}};
+    const struct text_field texts[] = {{1, &id}, {4, &target}};
     enum grpc_status status = GRPC_OK;
     bool has_mount = false;
 
@@ -164,7 +164,7 @@ static enum grpc_status unpublish(void *ctx, const void *request, size_t len, st
 {
     const struct csi_config *c = ctx;
     char *id = NULL, *target = NULL;
-    const struct wanted texts[] = {{1, &id}, {2, &target}};
+    const struct text_field texts[] = {{1, &id}, {2, &target}};
     enum grpc_status status = GRPC_OK;
 
     (void)out;
@@ -199,7 +199,7 @@ static enum grpc_status volume_stats(void *ctx, const void *request, size_t len,
                                      struct dlc_err *err)
 {
     char *id = NULL, *path = NULL;
-    const struct wanted texts[] = {{1, &id}, {2, &path}};
+    const struct text_field texts[] = {{1, &id}, {2, &path}};
     enum grpc_status status = GRPC_OK;
     struct statvfs fs;
 

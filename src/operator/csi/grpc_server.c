@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/syscalls.h"
-#include "net/listen_i.h"
+#include "net/listen.h"
 
 #define FRAME_HEAD   5 /* of a message: compressed?, and its length in four bytes */
 #define READ_SIZE    16384

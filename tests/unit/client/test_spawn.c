@@ -217,7 +217,8 @@ static void test_calls_fail(void **state)
     assert_string_equal(err.text, "cannot start a daemon: x");
     assert_int_equal(spawn_with(FAULT_CALL(read), 1, EINTR, &err), DLC_ENODAEMON);
     assert_string_equal(err.text, "cannot start a daemon: x");
-    program("exec >&- 2>&-; sleep 0.2; exit 0"); /* has let go of the pipe, and ends later */
+    program(
+        "exec >&- 2>&-; i=0; while [ $i -lt 20000 ]; do i=$((i + 1)); done; exit 0"); /* lets go of the pipe and ends later */
     assert_int_equal(spawn(DLC_SEC(30), &err), 0);
 }
 

@@ -121,8 +121,9 @@ static char asked_for_a_copy(const struct cluster *c, unsigned i, bool draining)
     char key[32];
 
     snprintf(key, sizeof(key), "key-%u", i);
-    return (draining ? cluster_draining_peer : cluster_previous_owner)(c, "d", hash64_str(key), &p) ? p.name[0]
-                                                                                        : '-';
+    return (draining ? cluster_draining_peer : cluster_previous_owner)(c, "d", hash64_str(key), &p)
+               ? p.name[0]
+               : '-';
 }
 
 #define DRAINS_B                                                                                   \

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The sockets a server listens on. */
-#ifndef DLC_NET_LISTEN_I_H
-#define DLC_NET_LISTEN_I_H
+#ifndef DLC_NET_LISTEN_H
+#define DLC_NET_LISTEN_H
 
 #include <stdbool.h>
 #include <stddef.h>
