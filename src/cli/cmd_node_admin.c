@@ -36,6 +36,7 @@ static void add_row(struct table *t, const json_t *n)
     add_size(t, n, "capacity", "capacity");
     add_size(t, n, "figures.memory_used", "figures");
     add_size(t, n, "figures.disk_used", "figures");
+    add_size(t, n, "figures.disk_limit", "figures");
     table_addf(t, all ? "%llu" : "-", (unsigned long long)json_u64_at(n, "gpus"));
     table_addf(t, all ? "%zu" : "-", json_array_size(json_object_get(n, "commands")));
     table_addf(t, json_object_get(n, "silent_s") != NULL ? "%.1f s ago" : "-",
@@ -91,7 +92,7 @@ static void print_work(const json_t *n)
 static void print_node(const json_t *n, void *arg)
 {
     struct buf state = BUF_INIT;
-    char a[24], b[24];
+    char a[24], b[24], c[24];
 
     (void)arg;
     printf("node       %s\n", json_text_at(n, "name"));
@@ -106,9 +107,10 @@ static void print_node(const json_t *n, void *arg)
     printf("capacity   %s, memory %s, %llu GPUs\n", str_size(json_u64_at(n, "capacity"), a),
            str_size(json_u64_at(n, "memory"), b), (unsigned long long)json_u64_at(n, "gpus"));
     if (json_is_object(json_object_get(n, "figures")))
-        printf("used       %s of memory, %s of disk\n",
+        printf("used       %s of memory, %s of disk, whose limit is %s\n",
                str_size(json_u64_at(n, "figures.memory_used"), a),
-               str_size(json_u64_at(n, "figures.disk_used"), b));
+               str_size(json_u64_at(n, "figures.disk_used"), b),
+               str_size(json_u64_at(n, "figures.disk_limit"), c));
     print_work(n);
     print_datasets(n);
 }
@@ -289,7 +291,7 @@ static int unrevoke_node(const struct command *cmd, int argc, char **argv)
 static const struct kind nodes = {
     .what = "node",
     .path = "/v1/nodes",
-    .headings = "node|state|>capacity|>in memory|>on disk|>gpus|>commands|>heard|address",
+    .headings = "node|state|>capacity|>in memory|>on disk|>disk limit|>gpus|>commands|>heard|address",
     .row = add_row,
     .print = print_node,
 };
