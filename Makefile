@@ -121,7 +121,10 @@ deb:
 wheel:
 	@tools/wheel $(BUILD)/wheel
 
-install: build
+# Only what is installed: no tests, no benchmarks.
+install:
+	@tools/build $(BUILD) '$(SETUP)' src/cli/dlcache
+	@tools/build $(BUILD) '$(SETUP)' $$(tools/installed-targets $(BUILD))
 	meson install --no-rebuild -C $(BUILD)
 
 clean:
