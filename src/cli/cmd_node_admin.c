@@ -291,7 +291,8 @@ static int unrevoke_node(const struct command *cmd, int argc, char **argv)
 static const struct kind nodes = {
     .what = "node",
     .path = "/v1/nodes",
-    .headings = "node|state|>capacity|>in memory|>on disk|>disk limit|>gpus|>commands|>heard|address",
+    .headings =
+        "node|state|>capacity|>in memory|>on disk|>disk limit|>gpus|>commands|>heard|address",
     .row = add_row,
     .print = print_node,
 };
