@@ -17,8 +17,9 @@
 #include "base/api_token.h"
 #include "operator/reconcile/manifest.h"
 
-#define BYTES 32
-#define REDIS "dlcache-redis:6379"
+#define BYTES      32
+#define REDIS_HOST "dlcache-redis"
+#define MOUNTED    "/etc/dlcache/" /* where pods of deploy/ have members of the Secret */
 /* The manager reads its certificate when it starts, so nobody renews it unseen: it outlives
  * installations. docs/kubernetes-upgrades.md says how to replace it. */
 #define CERT_DAYS 3650
@@ -73,20 +74,24 @@ static void put_store(json_t *into)
 {
     char *password = new_hex();
 
-    put(into, "store", mem_fmt("redis://:%s@" REDIS, password));
-    put(into, "redis.conf", mem_fmt("requirepass %s\n", password));
+    put(into, "store",
+        mem_fmt("rediss://:%s@" REDIS_HOST ":6379?ca=" MOUNTED "redis-ca.crt", password));
+    put(into, "redis.conf",
+        mem_fmt("requirepass %s\nport 0\ntls-port 6379\ntls-cert-file " MOUNTED "redis.crt\n"
+                "tls-key-file " MOUNTED "redis.key\ntls-ca-cert-file " MOUNTED "redis-ca.crt\n"
+                "tls-auth-clients no\n",
+                password));
     secret_free(&password);
 }
 
-/* Names of the managers' Services (deploy/), short and long, and where `kubectl port-forward` ends.
- * Gives each. */
-static size_t service_names(const char *ns, char *names[static CERTS_NAMES_MAX])
+/* Names of Services (deploy/), short and long, and where `kubectl port-forward` ends. Gives each. */
+static size_t service_names(const char *ns, const char *const *services, size_t n_services,
+                            char *names[static CERTS_NAMES_MAX])
 {
-    static const char *const services[] = {"dlcache-manager", "dlcache-manager-b",
-                                           "dlcache-manager-c"};
     size_t n = 0;
 
-    for (size_t i = 0; i < DLC_COUNT(services); i++) {
+    dlc_check(4 * n_services + 2 <= CERTS_NAMES_MAX);
+    for (size_t i = 0; i < n_services; i++) {
         names[n++] = mem_str(services[i]);
         names[n++] = mem_fmt("%s.%s", services[i], ns);
         names[n++] = mem_fmt("%s.%s.svc", services[i], ns);
@@ -108,6 +113,8 @@ void bootstrap_put_certs(json_t *texts, const struct certs *c)
 /* (INSTALL-SECRET-3) */
 static void put_certificate(json_t *into, const char *ns, const json_t *have)
 {
+    static const char *const managers[] = {"dlcache-manager", "dlcache-manager-b",
+                                           "dlcache-manager-c"};
     char *v[CERTS_NAMES_MAX];
     struct certs_names names = {(const char *const *)v, 0, CERT_DAYS};
     struct certs c = CERTS_INIT;
@@ -118,11 +125,35 @@ static void put_certificate(json_t *into, const char *ns, const json_t *have)
     bootstrap_certs(have, &c);
     mem_free(&c.cert);
     secret_free(&c.key);
-    names.n = service_names(ns, v);
+    names.n = service_names(ns, managers, DLC_COUNT(managers), v);
     if (certs_renew(&c, &names, dlc_wall_seconds(), NULL, &err) == 0)
         bootstrap_put_certs(into, &c);
     else
         log_warn("no certificate for the managers of namespace %s: %s", ns, err.text);
+    for (size_t i = 0; i < names.n; i++)
+        mem_free(&v[i]);
+    certs_release(&c);
+}
+
+/* (INSTALL-SECRET-4) */
+static void put_redis_certificate(json_t *into, const char *ns, const json_t *have)
+{
+    static const char *const redis[] = {REDIS_HOST};
+    char *v[CERTS_NAMES_MAX];
+    struct certs_names names = {(const char *const *)v, 0, CERT_DAYS};
+    struct certs c = CERTS_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+
+    if (has(have, "redis-ca.crt") && has(have, "redis.crt") && has(have, "redis.key"))
+        return;
+    names.n = service_names(ns, redis, DLC_COUNT(redis), v);
+    if (certs_renew(&c, &names, dlc_wall_seconds(), NULL, &err) == 0) {
+        json_object_set_new(into, "redis-ca.crt", json_string(c.bundle));
+        json_object_set_new(into, "redis.crt", json_string(c.cert));
+        json_object_set_new(into, "redis.key", json_string(c.key));
+    } else {
+        log_warn("no certificate for the Redis of namespace %s: %s", ns, err.text);
+    }
     for (size_t i = 0; i < names.n; i++)
         mem_free(&v[i]);
     certs_release(&c);
@@ -142,6 +173,7 @@ static json_t *what_is_missing(const char *ns, const json_t *have)
     if (!has(have, "store"))
         put_store(texts);
     put_certificate(texts, ns, have);
+    put_redis_certificate(texts, ns, have);
     return texts;
 }
 

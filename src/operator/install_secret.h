@@ -8,8 +8,10 @@
  *
  *     admin.token, node.token   the manager's files of these names
  *     manager.key               DLCACHE_MANAGER_KEY
- *     store                     DLCACHE_STORE: redis://:PASSWORD@dlcache-redis:6379
- *     redis.conf                "requirepass PASSWORD"
+ *     store                     DLCACHE_STORE: rediss://:PASSWORD@dlcache-redis:6379?ca=...
+ *     redis.conf                the password of Redis, and that it speaks TLS and nothing else
+ *     redis.crt, redis.key      its certificate
+ *     redis-ca.crt              the authority that signed it and nothing else, which managers trust
  *     tls.crt, tls.key          the manager's certificate, for the names of its Services
  *     ca.crt                    the authority that signed it, which nodes and operator trust
  *     ca.key                    its key, which nobody mounts
@@ -21,6 +23,8 @@
  * (INSTALL-SECRET-3) ca.crt, tls.crt and tls.key belong together: if one is missing, the certificate
  *                    is made anew. ca.crt and ca.key are kept if both are there and match; ca.key
  *                    alone may be removed.
+ * (INSTALL-SECRET-4) redis-ca.crt, redis.crt and redis.key are made together, of an authority whose
+ *                    key is not kept. ca.crt may be of an authority of the user.
  */
 #ifndef DLC_OPERATOR_INSTALL_SECRET_H
 #define DLC_OPERATOR_INSTALL_SECRET_H

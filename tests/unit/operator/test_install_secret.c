@@ -1,21 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operator/install_secret.h"
 
+#include <openssl/err.h>
+#include <openssl/x509v3.h>
+
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/pem.h"
 #include "base/secret.h"
 #include "base/str.h"
 #include "base/api_token.h"
 #include "unit.h"
 
-static const char *const keys[] = {"admin.token", "node.token", "manager.key",
-                                   "store",       "redis.conf", "ca.crt",
-                                   "ca.key",      "tls.crt",    "tls.key"};
+static const char *const keys[] = {"admin.token", "node.token",   "manager.key", "store",
+                                   "redis.conf",  "ca.crt",       "ca.key",      "tls.crt",
+                                   "tls.key",     "redis-ca.crt", "redis.crt",   "redis.key"};
 
 /* How many members are made when this one is missing. */
 static size_t made_with(const char *key)
 {
+    if (str_starts(key, "redis") && strcmp(key, "redis.conf") != 0)
+        return 3;
     if (strcmp(key, "redis.conf") == 0 || strcmp(key, "ca.key") == 0)
         return 0; /* its Redis is somebody else's; the certificate is there */
     if (strcmp(key, "store") == 0)
@@ -88,7 +94,9 @@ static void test_what_is_made_is_what_the_manager_takes(void **state)
     assert_string_not_equal(admin, node);
     assert_int_equal(strspn(key, "0123456789abcdef"), 64);
     assert_true(str_starts(conf, "requirepass "));
-    url = mem_fmt("redis://:%s@dlcache-redis:6379", conf + strlen("requirepass "));
+    assert_non_null(strstr(conf, "\nport 0\ntls-port 6379\n")); /* TLS and nothing else */
+    url = mem_fmt("rediss://:%.64s@dlcache-redis:6379?ca=/etc/dlcache/redis-ca.crt",
+                  conf + strlen("requirepass "));
     assert_string_equal(store, url);
     mem_free(&url);
     secret_free(&admin);
@@ -150,6 +158,40 @@ static void test_the_certificate_is_for_the_managers(void **state)
     json_decref(s);
 }
 
+static bool is_valid_for(const char *cert, const char *ca, const char *host)
+{
+    X509 *x = pem_read_cert(cert), *issuer = pem_read_cert(ca);
+    EVP_PKEY *key = X509_get_pubkey(issuer);
+    bool good = X509_verify(x, key) == 1 && X509_check_host(x, host, 0, 0, NULL) == 1;
+
+    ERR_clear_error();
+    EVP_PKEY_free(key);
+    X509_free(x);
+    X509_free(issuer);
+    return good;
+}
+
+/* Of an authority of its own: ca.crt may be the user's. */
+static void test_the_certificate_of_redis(void **state)
+{
+    static const char *const hosts[] = {"dlcache-redis", "dlcache-redis.sys.svc"};
+    json_t *s = fresh();
+    struct certs managers = CERTS_INIT;
+    char *ca = member(s, "redis-ca.crt"), *cert = member(s, "redis.crt");
+
+    (void)state;
+    bootstrap_certs(s, &managers);
+    for (size_t i = 0; i < unit_count(hosts); i++) {
+        assert_true(is_valid_for(cert, ca, hosts[i]));
+        assert_false(is_valid_for(cert, managers.bundle, hosts[i]));
+    }
+    assert_false(is_valid_for(cert, ca, "dlcache-manager"));
+    certs_release(&managers);
+    mem_free(&ca);
+    mem_free(&cert);
+    json_decref(s);
+}
+
 /* Whoever trusts ca.crt trusts a manager with a new certificate too. */
 static void test_a_new_certificate_is_of_the_same_authority(void **state)
 {
@@ -196,6 +238,7 @@ int main(void)
         cmocka_unit_test(test_what_is_made_is_what_the_manager_takes),
         cmocka_unit_test(test_what_was_taken_out_is_made_anew_and_nothing_else),
         cmocka_unit_test(test_the_certificate_is_for_the_managers),
+        cmocka_unit_test(test_the_certificate_of_redis),
         cmocka_unit_test(test_a_new_certificate_is_of_the_same_authority),
         cmocka_unit_test(test_texts_that_are_none),
     };
