@@ -324,11 +324,13 @@ static const struct command sub_drain = {
     .summary = "Give a node's chunks other owners, before it is taken away.",
     .details =
         "It owns nothing from now on, and hands its copies over to the nodes that own them then: "
-        "the bucket is not read for them again. Until they have them it serves them itself. "
-        "Programs on it go on. When all are handed over its state is \"drained\": it can be "
-        "removed. That is remembered until `dlcache node undrain` or `dlcache node leave`. With "
-        "--wait the status is 1 if copies are left, because no other node has room for them or "
-        "one does not answer.",
+        "the\n"
+        "bucket is not read for them again. Until they have them it serves them itself. Programs "
+        "on\n"
+        "it go on. When all are handed over its state is \"drained\": it can be removed. That is\n"
+        "remembered until `dlcache node undrain` or `dlcache node leave`. With --wait the status "
+        "is 1\n"
+        "if copies are left, because no other node has room for them or one does not answer.",
     .examples = "  $ dlcache node drain gpu7 --wait\n",
     ONE_OPERAND(NAME),
     .run = drain,

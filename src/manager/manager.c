@@ -86,7 +86,9 @@ static void copy_records(struct manager *m, struct dlc_mono now)
     else if (err.code != DLC_ECHANGED && err.code != DLC_EBUCKET)
         log_warn("the copy of the records was not written: %s", err.text);
     mem_free(&path);
-    m->copy_at = dlc_mono_add(now, COPY_EVERY);
+    /* A large store is copied less often, so that the copies take a twentieth of the time. */
+    m->copy_at = dlc_mono_add(
+        dlc_mono_now(), (struct dlc_dur){DLC_MAX(COPY_EVERY.ns, 20 * dlc_mono_since(now).ns)});
     m->copy_anyway_at = dlc_mono_add(now, COPY_ANYWAY);
 }
 

@@ -28,11 +28,19 @@ static struct same_state *same_state(struct fetch_attempt *a)
     return (struct same_state *)a->state;
 }
 
+/* A bucket with a shape, for tests and demonstrations, is another place than the same one without. */
+static bool has_shape_of(const struct url *a, const struct url *b)
+{
+    return a->shape.active == b->shape.active && a->shape.latency.ns == b->shape.latency.ns &&
+           a->shape.jitter.ns == b->shape.jitter.ns && a->shape.bandwidth == b->shape.bandwidth &&
+           a->shape.errors == b->shape.errors && a->shape.seed == b->shape.seed;
+}
+
 static bool overlaps(const struct dataset *ds, const struct dataset *of)
 {
-    return of != ds && of->state == DATASET_READY && of->tenant_memory == ds->tenant_memory &&
-           of->disk.id.hi == ds->disk.id.hi && of->disk.id.lo == ds->disk.id.lo &&
-           mem_index_resident(of->index) > 0;
+    return of != ds && has_shape_of(&of->url, &ds->url) && of->state == DATASET_READY &&
+           of->tenant_memory == ds->tenant_memory && of->disk.id.hi == ds->disk.id.hi &&
+           of->disk.id.lo == ds->disk.id.lo && mem_index_resident(of->index) > 0;
 }
 
 /* A dataset that has it resident. NULL: none. */

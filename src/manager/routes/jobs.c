@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "manager/routes/jobs.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -308,6 +309,20 @@ static bool figures_ok(const json_t *figures, struct http_reply *reply)
     return true;
 }
 
+static void refuse_dataset(struct api *api, const struct job *j, const char *dataset,
+                           struct http_reply *reply)
+{
+    json_t *o = json_pack("{s:s, s:s}", "reads", j->dataset, "asked", dataset);
+    struct caller who = {.role = ROLE_TENANT};
+
+    snprintf(who.tenant, sizeof(who.tenant), "%s", j->tenant);
+    names_show(api, &who, o, "reads");
+    names_show(api, &who, o, "asked");
+    http_problem(reply, 404, "Another dataset", "job %s reads dataset %s, not %.300s", j->id,
+                 json_text_at(o, "reads"), json_text_at(o, "asked"));
+    json_decref(o);
+}
+
 /* A node asks for a session that names the job: is it one of this dataset? (job_check.c) */
 static bool job_fits(struct api *api, const struct http_request *r, const struct job *j,
                      const char *id, struct http_reply *reply)
@@ -320,8 +335,7 @@ static bool job_fits(struct api *api, const struct http_request *r, const struct
     if (j->id[0] != '\0' && strcmp(j->tenant, tenant) == 0) {
         if (strcmp(j->dataset, dataset) == 0)
             return true;
-        http_problem(reply, 404, "Another dataset", "job %s reads dataset %s, not %.300s", id,
-                     j->dataset, dataset);
+        refuse_dataset(api, j, dataset, reply);
     } else if (j->id[0] == '\0' && store_get(api->tables->store, STORE_ENDED, id, &d, NULL) == 0 &&
                strcmp(d.tenant, tenant) == 0) {
         http_problem(reply, 404, "Ended", "job %s has ended: %s", id, json_text_at(d.body, "why"));

@@ -35,11 +35,12 @@ int record_copy_write(struct store *m, const char *path, struct dlc_err *err)
     char *text = NULL;
     int rc = 0;
 
-    static_assert(STORE_MANAGER + 1 == STORE_WEIGHTS, "STORE_MARK is read last: (COPY-1)");
-    for (int kind = 0; rc == 0 && kind < STORE_KINDS; kind++) {
+    /* STORE_MANAGER has the mark, and is read last: (COPY-1). */
+    for (int i = 0; rc == 0 && i <= STORE_KINDS; i++) {
+        int kind = i == STORE_KINDS ? STORE_MANAGER : i;
         struct copying c = {m, (enum store_kind)kind, NULL, false};
 
-        if (kind == STORE_WEIGHTS) /* they are learnt again */
+        if (kind == STORE_WEIGHTS || i == STORE_MANAGER) /* weights are learnt again */
             continue;
         c.list = json_array();
         json_object_set_new(documents, store_kind_name(c.kind), c.list);
