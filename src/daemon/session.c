@@ -372,7 +372,7 @@ void session_abandon(struct session *s)
     if (s->mem != NULL && s->decoded == NULL) {
         struct mem_session_stats st;
 
-        mem_session_final_stats(s->mem, &st);
+        mem_session_stats(s->mem, &st); /* a thousand may end at once */
         events_raise(s->ds->node, session_closed, s, &st);
         add_stats(&s->ds->readers.ended, &st);
         s->ds->readers.ended.pins = 0; /* told by zombies, or no more */

@@ -101,8 +101,6 @@ struct mem_session_stats {
     uint64_t hits, misses, bypasses, bytes, stall_ns, pins;
 };
 void mem_session_stats(const struct mem_session *s, struct mem_session_stats *out);
-/* The same, exactly, whatever it takes: up to 0.1 ms. */
-void mem_session_final_stats(const struct mem_session *s, struct mem_session_stats *out);
 
 /*
  * Allocate for a sample that is absent, evicting as needed. DLC_ELARGE: more than a quarter of the

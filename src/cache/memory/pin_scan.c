@@ -26,7 +26,7 @@
 #define CHECK      256  /* steps between two looks at the clock */
 #define SLICE      ((struct dlc_dur){1500000})
 #define WINDOW     DLC_MS(5)
-#define SUMS       4096 /* blocks that are summed up exactly in a window */
+#define SUMS       1024 /* blocks that are summed up exactly in a window */
 #define OF_SESSION 4    /* steps, besides its blocks */
 #define OF_BLOCK   8
 
@@ -374,18 +374,7 @@ bool memory_room_is_coming(const struct memory *m)
 
 /* ---- figures of sessions ---- */
 
-void mem_session_stats(const struct mem_session *s, struct mem_session_stats *out)
-{
-    unsigned n;
-
-    session_blocks(s, &n);
-    if (pin_scan_may_sum(&s->x->m->scan, n))
-        mem_session_final_stats(s, out);
-    else
-        *out = s->stats;
-}
-
-void mem_session_final_stats(const struct mem_session *s, struct mem_session_stats *out)
+static void sum_blocks(const struct mem_session *s, struct mem_session_stats *out)
 {
     unsigned n;
     struct shm_pin_block *b = session_blocks(s, &n);
@@ -398,4 +387,15 @@ void mem_session_final_stats(const struct mem_session *s, struct mem_session_sta
         for (unsigned i = 0; i < SHM_PINS; i++)
             out->pins += atomic_load_explicit(&b->pins[i], memory_order_relaxed) != 0;
     }
+}
+
+void mem_session_stats(const struct mem_session *s, struct mem_session_stats *out)
+{
+    unsigned n;
+
+    session_blocks(s, &n);
+    if (pin_scan_may_sum(&s->x->m->scan, n))
+        sum_blocks(s, out);
+    else
+        *out = s->stats;
 }

@@ -184,7 +184,7 @@ static void test_figures(void **state)
     atomic_store(&client_block(&y->c[0], 3)->hits, 7);
     atomic_store(&client_block(&y->c[0], SHM_BLOCKS - 1)->misses, 5);
     atomic_store(&client_block(&y->c[0], 3)->pins[1], 1 + 1);
-    mem_session_final_stats(y->s[0], &st);
+    mem_session_stats(y->s[0], &st);
     assert_true(st.hits == 7 && st.misses == 5 && st.pins == 1);
     y->w->m->scan.window = dlc_mono_now();
     y->w->m->scan.sums = SHM_BLOCKS - 1;
