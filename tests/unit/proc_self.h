@@ -7,11 +7,11 @@
 
 #include <dirent.h>
 
-/* Mappings whose line holds `name`. */
-static inline unsigned proc_mapped(const char *name)
+/* Lines of the file that hold `name`. */
+static inline unsigned proc_lines(const char *file, const char *name)
 {
-    FILE *f = fopen("/proc/self/maps", "re");
-    char line[512];
+    FILE *f = fopen(file, "re");
+    char line[4096];
     unsigned n = 0;
 
     assert_non_null(f);
@@ -19,6 +19,12 @@ static inline unsigned proc_mapped(const char *name)
         n += strstr(line, name) != NULL;
     fclose(f);
     return n;
+}
+
+/* Mappings whose line holds `name`. */
+static inline unsigned proc_mapped(const char *name)
+{
+    return proc_lines("/proc/self/maps", name);
 }
 
 /* All of them. */

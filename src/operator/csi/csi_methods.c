@@ -150,7 +150,7 @@ static enum grpc_status publish(void *ctx, const void *request, size_t len, stru
         status =
             fail(err, GRPC_INVALID_ARGUMENT,
                  "volume_capability must be that of a mounted volume: there is no block device");
-    else if (volume_publish(&c->dirs, target, NULL, 0, err) < 0)
+    else if (volume_publish(&c->dirs, target, err) < 0)
         status = GRPC_INTERNAL;
     else
         log_info("volume %s published at %s", id, target);

@@ -57,23 +57,7 @@ static int bind_read_only(const char *from, const char *to, struct dlc_err *err)
     return 0;
 }
 
-static int write_files(const char *dir, const struct volume_file *files, size_t n,
-                       struct dlc_err *err)
-{
-    int rc = 0;
-
-    for (size_t i = 0; rc == 0 && i < n; i++) {
-        char *path = mem_fmt("%s/%s", dir, files[i].name);
-
-        /* Whoever the pod runs as reads it; nobody but the pod sees the volume. */
-        rc = os_write_file(path, files[i].text, strlen(files[i].text), 0444, err);
-        mem_free(&path);
-    }
-    return rc;
-}
-
-int volume_publish(const struct volume_dirs *dirs, const char *target,
-                   const struct volume_file *files, size_t n, struct dlc_err *err)
+int volume_publish(const struct volume_dirs *dirs, const char *target, struct dlc_err *err)
 {
     char *own = own_dir(dirs, target), *node = mem_fmt("%s/" VOLUME_NODE_DIR, own);
     char *mounted = mem_fmt("%s/" VOLUME_NODE_DIR, target);
@@ -85,8 +69,6 @@ int volume_publish(const struct volume_dirs *dirs, const char *target,
         rc = dlc_err_sys(err, "cannot make %s", node);
     else if (os_mkdirs(target, 0750) < 0)
         rc = dlc_err_sys(err, "cannot make %s", target);
-    if (rc == 0)
-        rc = write_files(own, files, n, err);
     if (rc == 0)
         rc = bind_read_only(own, target, err);
     if (rc == 0)

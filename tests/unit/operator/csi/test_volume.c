@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Volumes, with real mounts in a mount namespace of the test's own. */
-#include "unit.h"
+#include "proc_self.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -52,11 +52,11 @@ static char *in_volume(const char *name)
     return mem_fmt("%s/%s", t.target, name);
 }
 
-static void publish(const struct volume_file *files, size_t n)
+static void publish(void)
 {
     struct dlc_err err = DLC_ERR_INIT;
 
-    assert_int_equal(volume_publish(&t.dirs, t.target, files, n, &err), 0);
+    assert_int_equal(volume_publish(&t.dirs, t.target, &err), 0);
     assert_true(volume_is_published(t.target));
 }
 
@@ -68,35 +68,19 @@ static unsigned long flags_of(const char *path)
     return fs.f_flag;
 }
 
-/* How many mounts there are at the path and below it. */
-static unsigned mounts_below(const char *path)
+static void shows_the_socket_and_is_read_only(void **state)
 {
-    FILE *f = fopen("/proc/self/mountinfo", "r");
-    char line[4096];
-    unsigned n = 0;
-
-    assert_non_null(f);
-    while (fgets(line, sizeof(line), f) != NULL)
-        n += strstr(line, path) != NULL;
-    fclose(f);
-    return n;
-}
-
-static void shows_files_and_the_socket(void **state)
-{
-    const struct volume_file files[] = {{"token", "secret"}};
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
     char *socket_path = mem_fmt("%s/s", t.sockets), *seen = in_volume("node/s");
-    char *token = in_volume("token"), *node = in_volume("node");
-    struct dlc_err err = DLC_ERR_INIT;
-    struct buf text = BUF_INIT;
+    char *node = in_volume("node");
     int listener = os_socket(AF_UNIX, SOCK_STREAM), fd = os_socket(AF_UNIX, SOCK_STREAM);
 
     (void)state;
-    publish(files, 1);
-    assert_int_equal(os_read_file(token, 100, &text, &err), 0);
-    assert_string_equal(buf_str(&text), "secret");
-    assert_int_equal(os_unlink(token), -1);
+    publish();
+    assert_int_equal(os_rmdir(node), -1);
+    assert_int_equal(os_open(t.target, O_TMPFILE | O_WRONLY, 0600), -1);
+    assert_int_equal(errno, EROFS);
+    assert_int_equal(os_open(node, O_TMPFILE | O_WRONLY, 0600), -1);
     assert_int_equal(errno, EROFS);
     assert_int_equal(flags_of(t.target) & (ST_RDONLY | ST_NOEXEC | ST_NOSUID | ST_NODEV),
                      ST_RDONLY | ST_NOEXEC | ST_NOSUID | ST_NODEV);
@@ -111,43 +95,31 @@ static void shows_files_and_the_socket(void **state)
     os_close(&fd);
     os_close(&listener);
     os_unlink(socket_path);
-    buf_release(&text);
     mem_free(&socket_path);
     mem_free(&seen);
-    mem_free(&token);
     mem_free(&node);
 }
 
-static void publishing_again_changes_the_files_alone(void **state)
+static void publishing_again_changes_nothing(void **state)
 {
-    const struct volume_file old[] = {{"token", "old"}}, new[] = {{"token", "new"}};
-    char *token = in_volume("token");
-    struct dlc_err err = DLC_ERR_INIT;
-    struct buf text = BUF_INIT;
-
     (void)state;
-    publish(old, 1);
-    publish(new, 1);
-    assert_int_equal(mounts_below(t.target), 2);
-    assert_int_equal(os_read_file(token, 100, &text, &err), 0);
-    assert_string_equal(buf_str(&text), "new");
-    buf_release(&text);
-    mem_free(&token);
+    publish();
+    publish();
+    assert_int_equal(proc_lines("/proc/self/mountinfo", t.target), 2);
 }
 
 static void unpublishing_leaves_nothing(void **state)
 {
-    const struct volume_file files[] = {{"token", "secret"}};
     struct dlc_err err = DLC_ERR_INIT;
     DIR *dir;
     struct dirent *e;
 
     (void)state;
-    publish(files, 1);
+    publish();
     for (unsigned i = 0; i < 2; i++) { /* the second one finds nothing */
         assert_int_equal(volume_unpublish(&t.dirs, t.target, &err), 0);
         assert_int_equal(access(t.target, F_OK), -1);
-        assert_int_equal(mounts_below(t.target), 0);
+        assert_int_equal(proc_lines("/proc/self/mountinfo", t.target), 0);
         assert_false(volume_is_published(t.target));
     }
     dir = os_opendir(t.state);
@@ -163,30 +135,29 @@ static void half_a_volume_is_completed(void **state)
     char *node = in_volume("node");
 
     (void)state;
-    publish(NULL, 0);
+    publish();
     assert_int_equal(os_umount(node, 0), 0);
     assert_false(volume_is_published(t.target));
-    publish(NULL, 0);
-    assert_int_equal(mounts_below(t.target), 2);
+    publish();
+    assert_int_equal(proc_lines("/proc/self/mountinfo", t.target), 2);
     mem_free(&node);
 }
 
 /* Whichever call fails, nothing is left, and the next try succeeds. */
 static void every_failing_call_is_undone(void **state)
 {
-    const struct volume_file files[] = {{"token", "secret"}};
     struct dlc_err err = DLC_ERR_INIT;
     unsigned failed = 0;
 
     (void)state;
     for (unsigned i = 1; i <= 4; i++) {
         fault_plan(&(struct fault_plan){.calls = FAULT_CALL(mount), .nth = (int)i});
-        if (volume_publish(&t.dirs, t.target, files, 1, &err) < 0) {
+        if (volume_publish(&t.dirs, t.target, &err) < 0) {
             failed++;
-            assert_int_equal(mounts_below(t.target), 0);
+            assert_int_equal(proc_lines("/proc/self/mountinfo", t.target), 0);
         }
         fault_disarm();
-        publish(files, 1);
+        publish();
         assert_int_equal(volume_unpublish(&t.dirs, t.target, &err), 0);
     }
     assert_int_equal(failed, 4);
@@ -195,9 +166,8 @@ static void every_failing_call_is_undone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(shows_files_and_the_socket, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(publishing_again_changes_the_files_alone, set_up,
-                                        tear_down),
+        cmocka_unit_test_setup_teardown(shows_the_socket_and_is_read_only, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(publishing_again_changes_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(unpublishing_leaves_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(half_a_volume_is_completed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(every_failing_call_is_undone, set_up, tear_down),
