@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What `serve`, `node`, `manager` and `operator` have in common: the log, the background, readiness,
+ * What `serve`, `node`, `manager`, `operator` and `csi` have in common: the log, the background, readiness,
  * and SIGHUP.
  *
  *     static int work(struct server *s, struct dlc_err *err) { ... server_ready(s, "..."); ... }
