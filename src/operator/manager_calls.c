@@ -25,13 +25,14 @@ static enum manager_said ask(struct manager_client *m, const struct manager_requ
     return said(m, manager_client_send(m, r, out, err), r->as_tenant);
 }
 
-/* With path "/v1/KIND/NAME[/MORE]". */
+/* With path "/v1/KIND/NAME[/MORE]", or a query as `more`. */
 static enum manager_said ask_of(struct manager_client *m, struct manager_request r,
                                 const char *kind, const char *name, const char *more, json_t **out,
                                 struct dlc_err *err)
 {
     char *escaped = http_escape(name);
-    char *path = mem_fmt("/v1/%s/%s%s%s", kind, escaped, more[0] != '\0' ? "/" : "", more);
+    const char *slash = more[0] != '\0' && more[0] != '?' ? "/" : "";
+    char *path = mem_fmt("/v1/%s/%s%s%s", kind, escaped, slash, more);
     enum manager_said s;
 
     r.path = path;
@@ -57,6 +58,12 @@ enum manager_said manager_job(struct manager_client *m, const char *id, json_t *
                               struct dlc_err *err)
 {
     return ask_of(m, GET, "jobs", id, "", out, err);
+}
+
+enum manager_said manager_ended_job(struct manager_client *m, const char *id, json_t **out,
+                                    struct dlc_err *err)
+{
+    return ask_of(m, GET, "jobs", id, "?ended", out, err);
 }
 
 enum manager_said manager_nodes(struct manager_client *m, json_t **out, struct dlc_err *err)

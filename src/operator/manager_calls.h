@@ -30,6 +30,9 @@ enum manager_said manager_dataset(struct manager_client *m, const char *name, js
                                   struct dlc_err *err);
 enum manager_said manager_job(struct manager_client *m, const char *id, json_t **out,
                               struct dlc_err *err);
+/* One that is not there any more, with its last figures. */
+enum manager_said manager_ended_job(struct manager_client *m, const char *id, json_t **out,
+                                    struct dlc_err *err);
 enum manager_said manager_nodes(struct manager_client *m, json_t **out,
                                 struct dlc_err *err); /* array */
 /* Sent twice it makes one. */

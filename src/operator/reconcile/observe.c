@@ -161,6 +161,10 @@ static void observe_manager(struct pass *p)
             s = manager_job(p->reconciler->manager, j->id, &body, &err);
             answers = put_response(p, &j->job, s, body, &err);
         }
+        if (answers && j->ask_ended) {
+            s = manager_ended_job(p->reconciler->manager, j->id, &body, &err);
+            answers = put_response(p, &j->ended, s, body, &err);
+        }
     }
 }
 

@@ -189,17 +189,30 @@ static void set_id(struct seen_job *j, const json_t *was)
     j->ask_job = j->id[0] != '\0' && !json_is_false(json_object_get(was, "registered"));
 }
 
+/* Figures are those of all jobs: of one that has ended too, until they are final. */
+static bool wants_ended(const struct observed *o, const struct seen_job *j, const json_t *was)
+{
+    const char *phase = json_text_at(o->object, "status.phase");
+    bool over = strcmp(phase, "Succeeded") == 0 || strcmp(phase, "Failed") == 0;
+
+    return j->id[0] != '\0' && !j->ask_job &&
+           (!over || o->now < time_at(was, "endTime") + 4 * RECON_SETTLE_S);
+}
+
 static void add_spec_job(struct observed *o, const struct spec_job *sj)
 {
     char name[SPEC_NAME_LEN], dataset[SPEC_NAME_LEN];
     struct seen_job *j;
+    const json_t *was;
 
     if (sj->data.ref == NULL)
         spec_data_name(json_text_at(o->object, "metadata.name"), sj, name);
     spec_dataset(o->tenant, sj->data.ref != NULL ? sj->data.ref : name, dataset);
     j = add_job(o, sj->name, dataset);
     j->in_spec = true;
-    set_id(j, status_of_job(o, j->name, j->dataset));
+    was = status_of_job(o, j->name, j->dataset);
+    set_id(j, was);
+    j->ask_ended = wants_ended(o, j, was);
     snprintf(j->ref, sizeof(j->ref), "%s", sj->data.ref != NULL ? sj->data.ref : "");
     snprintf(j->qos_from, sizeof(j->qos_from), "%s", sj->qos_from != NULL ? sj->qos_from : "");
 }
@@ -256,6 +269,7 @@ void observed_release(struct observed *o)
     for (size_t i = 0; i < o->n_jobs; i++) {
         response_release(&o->jobs[i].job);
         response_release(&o->jobs[i].data);
+        response_release(&o->jobs[i].ended);
     }
     mem_free(&o->jobs);
     memset(o, 0, sizeof(*o));

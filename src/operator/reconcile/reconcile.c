@@ -17,19 +17,26 @@ struct sums {
     int64_t samples, total, percent_of, percent_in;
 };
 
-static void add_live(struct sums *s, const json_t *live)
+/* The manager's account of the job, which restarts of nodes do not change. False: it is not known. */
+static bool add_usage(struct sums *s, const struct seen_job *j)
 {
-    const char *node;
-    json_t *f;
+    const json_t *body = j->job.body != NULL ? j->job.body : j->ended.body;
+    const json_t *usage = json_object_get(body, "usage");
+    const char *name;
+    json_t *v;
 
-    json_object_foreach((json_t *)live, node, f)
+    json_object_foreach(json_object_get(usage, "hits"), name, v)
     {
-        s->hits += json_number_at(f, "hits");
-        s->misses += json_number_at(f, "misses");
-        s->bytes += json_number_at(f, "read_bytes");
-        s->stall_s += json_number_at(f, "stall_s");
-        s->readers += json_number_at(f, "readers");
+        s->hits += json_number_value(v);
     }
+    s->misses += json_number_at(usage, "misses");
+    s->bytes += json_number_at(usage, "read_bytes");
+    s->stall_s += json_number_at(usage, "stalled_s");
+    json_object_foreach(json_object_get(body, "live"), name, v)
+    {
+        s->readers += json_number_at(v, "readers");
+    }
+    return usage != NULL;
 }
 
 static void add_progress(struct sums *s, const json_t *data)
@@ -70,10 +77,14 @@ static double pod_seconds(const struct observed *o)
 
     json_array_foreach(o->pods, i, pod)
     {
-        int64_t since = time_at(json_object_get(pod, "status"), "startTime");
+        const json_t *status = json_object_get(pod, "status");
+        const json_t *container = json_array_get(json_object_get(status, "containerStatuses"), 0);
+        int64_t since = time_at(status, "startTime");
+        int64_t end = time_at(json_at(container, "state.terminated"), "finishedAt");
 
-        if (is_owned(pod, o->object) && since > 0 && since < o->now)
-            sum += (double)(o->now - since);
+        end = end > 0 ? end : o->now;
+        if (is_owned(pod, o->object) && since > 0 && since < end)
+            sum += (double)(end - since);
     }
     return sum;
 }
@@ -82,9 +93,10 @@ static void set_figures(struct round *r)
 {
     const struct observed *o = r->o;
     struct sums s = {.cost = -1};
+    bool known = true;
 
     for (size_t i = 0; i < o->n_jobs && o->jobs[i].in_spec; i++) {
-        add_live(&s, json_object_get(o->jobs[i].job.body, "live"));
+        known &= add_usage(&s, &o->jobs[i]) || o->jobs[i].id[0] == '\0';
         add_progress(&s, o->jobs[i].data.body);
         add_cost(&s, o, i);
     }
@@ -95,7 +107,7 @@ static void set_figures(struct round *r)
             json_pack("{s:I, s:I, s:I}", "samples", (json_int_t)s.samples, "total",
                       (json_int_t)s.total, "percent",
                       (json_int_t)(s.percent_of > 0 ? 100 * s.percent_in / s.percent_of : 100)));
-    if (s.hits + s.misses > 0) {
+    if (known && s.hits + s.misses > 0) {
         json_object_set_new(r->figures, "hitShare",
                             json_real(round3(s.hits / (s.hits + s.misses))));
         json_object_set_new(r->figures, "bytes", json_integer((json_int_t)s.bytes));
@@ -298,9 +310,12 @@ static void say_away(struct round *r)
 static void finish(struct round *r, struct job_round *w, size_t n)
 {
     json_t *jobs = json_array();
+    bool over = true;
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         json_array_append_new(jobs, job_entry(&w[i]));
+        over &= w[i].over;
+    }
     for (size_t i = n; i < r->o->n_jobs; i++)
         if (orphan_waits(r->o, i))
             json_array_append_new(jobs, orphan_entry(r->o, i));
@@ -309,7 +324,9 @@ static void finish(struct round *r, struct job_round *w, size_t n)
     set_message(r);
     if (!r->o->manager_away)
         set_figures(r);
-    r->every = strcmp(r->phase, phase_names[PREPARING]) == 0 ? RECON_PROGRESS_S : RECON_FIGURES_S;
+    r->every = strcmp(r->phase, phase_names[PREPARING]) == 0 ? RECON_PROGRESS_S
+               : over                                        ? 0
+                                                             : RECON_FIGURES_S;
     set_looks(r, w, n);
     status_write(r);
 }

@@ -62,17 +62,18 @@ struct response {
 struct seen_job {
     /* names: what to look up. "" : nothing */
     char name[SPEC_NAME_LEN];
-    char id[SPEC_NAME_LEN];      /* GET /v1/jobs/ID */
+    char id[SPEC_NAME_LEN];      /* GET /v1/jobs/ID, GET /v1/jobs/ID?ended */
     char dataset[SPEC_NAME_LEN]; /* GET /v1/datasets/NAME */
     char ref[254];               /* CachedDataset of the namespace */
     char qos_from[254];          /* ConfigMap of the namespace */
     bool ask_job, ask_data;      /* to be looked up at all */
+    bool ask_ended;              /* it has ended: its last figures are of interest */
     bool in_spec;                /* observed.spec.jobs of the same index */
     bool shared; /* fill in: another DLTPod or CachedDataset that is not deleted names this dataset
                   */
 
     /* found; Kubernetes objects are borrowed, NULL: there is none */
-    struct response job, data;
+    struct response job, data, ended;
     const json_t *cached_dataset, *qos_map;
 };
 
@@ -231,6 +232,7 @@ void reconcile(const struct observed *o, struct actions *out);
 #define RECON_SILENT_MS      10000       /* a job is spoken for that was not heard of for so long */
 #define RECON_NODE_LOST_S    40          /* a node is given up that was not ready for so long */
 #define RECON_FIGURES_S      60          /* figures are written at most so often */
+#define RECON_SETTLE_S       15          /* by then nodes have told the figures of a job that ended */
 #define RECON_PROGRESS_S     5           /* progress of preparation likewise */
 #define RECON_WARM_S         20 /* no node warms, so long after it was ordered: it is over */
 

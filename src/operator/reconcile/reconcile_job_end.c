@@ -66,6 +66,8 @@ enum step job_end_step(struct job_round *w)
         return job_end(w, w->id);
     if (w->j->job.absent)
         w->registered = false;
+    if (!w->registered && w->r->o->now < w->end_time + RECON_SETTLE_S)
+        look_after_s(w->r->out, w->end_time + RECON_SETTLE_S - w->r->o->now);
     return give_up_data(w);
 }
 

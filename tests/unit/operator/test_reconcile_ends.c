@@ -234,6 +234,7 @@ static void test_long_retention(void **state)
     world_settle(&w);
     world_end_pods(&w, "Succeeded");
     world_settle(&w);
+    w.now += RECON_SETTLE_S;
     world_observe(&w, "DLTPod", "x", &o);
     reconcile(&o, &a);
     world_unobserve(&o);

@@ -56,6 +56,7 @@ void world_init(struct world *w)
     w->tenants = json_object();
     w->datasets = json_object();
     w->jobs = json_object();
+    w->ended = json_object();
     w->keys = json_object();
     w->events = json_array();
     world_node(w, "n1", true);
@@ -64,7 +65,7 @@ void world_init(struct world *w)
 
 void world_release(struct world *w)
 {
-    json_t *all[] = {w->objects, w->tenants, w->datasets, w->jobs, w->keys, w->events};
+    json_t *all[] = {w->objects, w->tenants, w->datasets, w->jobs, w->ended, w->keys, w->events};
 
     for (size_t i = 0; i < unit_count(all); i++)
         json_decref(all[i]);
@@ -336,6 +337,8 @@ void world_observe(struct world *w, const char *kind, const char *name, struct o
             look_at(&j->data, w->datasets, j->dataset);
         if (!w->away && j->ask_job)
             look_at(&j->job, w->jobs, j->id);
+        if (j->ask_ended)
+            look_at(&j->ended, w->ended, j->id);
     }
     o->used_by = users;
 }
@@ -535,6 +538,9 @@ bool world_act(struct world *w, struct observed *o, const struct action *a)
     case ACT_LIST: break;
     case ACT_MAKE_JOB: do_job(w, j, a); break;
     case ACT_END_JOB:
+        object = json_object_get(w->jobs, a->name);
+        if (object != NULL)
+            json_object_set(w->ended, a->name, object);
         json_object_del(w->jobs, a->name);
         response_ended(&j->job);
         break;

@@ -20,6 +20,7 @@ struct world {
     json_t *tenants;  /* name -> credentials or null */
     json_t *datasets; /* name -> body */
     json_t *jobs;     /* id -> body */
+    json_t *ended;    /* likewise, of jobs that were deregistered */
     json_t *keys;     /* Idempotency-Key -> id */
     json_t *events;   /* "reason" */
     int64_t now;

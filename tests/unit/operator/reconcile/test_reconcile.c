@@ -704,6 +704,15 @@ static void test_transition_times(void **state)
     world_release(&w);
 }
 
+/* What the manager's account of a job says: one miss, and so many hits. */
+static void use(json_t *job, int hits)
+{
+    json_object_set_new(job, "usage",
+                        json_pack("{s:{s:i, s:i}, s:i, s:i, s:f}", "hits", "memory", hits - 1,
+                                  "peer", 1, "misses", 1, "read_bytes", 100 * (hits + 1),
+                                  "stalled_s", 0.5));
+}
+
 /* (RECONCILE-6) Figures alone are written once a minute. */
 static void test_figures(void **state)
 {
@@ -715,10 +724,7 @@ static void test_figures(void **state)
     (void)state;
     world_init(&w);
     running(&w);
-    json_object_foreach(w.jobs, id, j)
-        json_object_set_new(j, "live",
-                            json_pack("{s:{s:i, s:i, s:i, s:i, s:f}}", "n1", "readers", 1, "hits",
-                                      3, "misses", 1, "read_bytes", 400, "stall_s", 0.5));
+    json_object_foreach(w.jobs, id, j) use(j, 3);
     w.now += RECON_FIGURES_S;
     look(&w, &a);
     assert_int_equal(a.n, 1);
@@ -727,14 +733,49 @@ static void test_figures(void **state)
     assert_int_equal(json_integer_value(json_object_get(a.v[0].body, "bytes")), 400);
     actions_release(&a);
     world_settle(&w);
-    json_object_foreach(w.jobs, id, j) json_object_set_new(
-        json_object_get(json_object_get(j, "live"), "n1"), "hits", json_integer(99));
+    json_object_foreach(w.jobs, id, j) use(j, 99);
     look(&w, &a);
     assert_int_equal(a.n, 0);
     actions_release(&a);
     w.now += RECON_FIGURES_S;
     look(&w, &a);
     assert_int_equal(a.n, 1);
+    actions_release(&a);
+    world_release(&w);
+}
+
+/* A job that lived for less than a minute has figures too: nodes tell the last of them when it has
+ * ended. Later than that nobody asks. */
+static void test_figures_of_ended_jobs(void **state)
+{
+    struct actions a = ACTIONS_INIT;
+    struct world w;
+    const char *id;
+    json_t *j;
+
+    (void)state;
+    world_init(&w);
+    running(&w);
+    world_end_pods(&w, "Succeeded");
+    world_settle(&w);
+    assert_int_equal(json_object_size(w.jobs), 0);
+    assert_int_equal(json_object_size(w.ended), 1);
+    assert_string_equal(world_text(&w, "DLTPod", "x", "status.phase"), "Succeeded");
+    look(&w, &a);
+    assert_true(a.after.ns > 0 && a.after.ns <= DLC_SEC(RECON_SETTLE_S).ns);
+    actions_release(&a);
+    json_object_foreach(w.ended, id, j) use(j, 3);
+    w.now += RECON_SETTLE_S;
+    look(&w, &a);
+    assert_int_equal(a.n, 1);
+    assert_int_equal(a.v[0].kind, ACT_STATUS);
+    assert_true(json_number_value(json_object_get(a.v[0].body, "hitShare")) == 0.75);
+    actions_release(&a);
+    world_settle(&w);
+    json_object_foreach(w.ended, id, j) use(j, 99);
+    w.now += 4 * RECON_SETTLE_S;
+    look(&w, &a);
+    assert_int_equal(a.n, 0);
     actions_release(&a);
     world_release(&w);
 }
@@ -937,10 +978,11 @@ static void test_looks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),       cmocka_unit_test(test_transition_times),
-        cmocka_unit_test(test_figures),     cmocka_unit_test(test_cost),
-        cmocka_unit_test(test_credentials), cmocka_unit_test(test_long_names),
-        cmocka_unit_test(test_looks),       cmocka_unit_test(test_cut),
+        cmocka_unit_test(test_table),      cmocka_unit_test(test_transition_times),
+        cmocka_unit_test(test_figures),    cmocka_unit_test(test_figures_of_ended_jobs),
+        cmocka_unit_test(test_cost),       cmocka_unit_test(test_credentials),
+        cmocka_unit_test(test_long_names), cmocka_unit_test(test_looks),
+        cmocka_unit_test(test_cut),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
