@@ -53,6 +53,9 @@ struct bucket_config {
     const char *region;  /* NULL: environment, profile, then us-east-1 */
     const char *profile; /* NULL: AWS_PROFILE, then "default" */
     bool anonymous;
+    /* Not with the role of this machine, which its metadata service gives to whoever asks: the
+     * reader is a guest here, such as a pod. */
+    bool no_machine_role;
     /* A tenant has chosen the address: where it may lead, and the proxy to use (NULL: none, not
      * that of the environment). Both are borrowed until bucket_close(). NULL: anywhere. */
     const struct address_rules *address_rules;

@@ -30,6 +30,7 @@ struct bucket_config direct_config(const struct dlc_dataset *ds)
     bc.region = ds->config.region[0] ? ds->config.region : NULL;
     bc.profile = ds->config.profile[0] ? ds->config.profile : NULL;
     bc.anonymous = ds->opt.anonymous != 0 || ds->config.anonymous;
+    bc.no_machine_role = ds->place != NULL;
     if (str_parse_bool(ds->config.path_style, &path_style))
         bc.path_style = path_style;
     bc.lanes = 1;

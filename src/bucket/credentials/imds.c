@@ -243,6 +243,8 @@ int find_in_instance(struct lookup *l, struct credentials *out, struct dlc_err *
 
     if (disabled != NULL && str_parse_bool(disabled, &off) && off)
         return lookup_elsewhere(l, "AWS_EC2_METADATA_DISABLED is set");
+    if (l->no_machine_role)
+        return lookup_elsewhere(l, "not asked for a dataset of a cluster");
     instance_begin(&in, l);
     rc = instance_token(&in, err);
     if (rc == 0)

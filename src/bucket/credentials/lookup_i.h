@@ -23,12 +23,13 @@ struct lookup {
     const struct profiles *profiles;
     const char *profile; /* its name */
     const char
-        *profile_by;    /* what named it ("--profile", "AWS_PROFILE"); NULL: it is the default */
-    bool profile_only;  /* named by the user for this bucket: pass the environment over */
-    const char *region; /* or NULL */
-    int64_t now;        /* Unix time */
-    int stop_fd;        /* readable: give up */
-    char why[100];      /* of the latest LOOKUP_ELSEWHERE */
+        *profile_by;      /* what named it ("--profile", "AWS_PROFILE"); NULL: it is the default */
+    bool profile_only;    /* named by the user for this bucket: pass the environment over */
+    bool no_machine_role; /* see bucket.h */
+    const char *region;   /* or NULL */
+    int64_t now;          /* Unix time */
+    int stop_fd;          /* readable: give up */
+    char why[100];        /* of the latest LOOKUP_ELSEWHERE */
 };
 
 /* Set l->why and return LOOKUP_ELSEWHERE. */

@@ -42,7 +42,7 @@ struct credential_source {
     uint32_t tag;
     /* fixed after new */
     struct aws_env env;
-    bool anonymous;
+    bool anonymous, no_machine_role;
     struct bucket_keys *keys; /* or NULL: look for them */
     char *profile;
     const char *profile_by;
@@ -140,6 +140,7 @@ static int look(struct credential_source *s, struct credentials *out, struct dlc
         .profile = s->profile,
         .profile_by = s->profile_by,
         .profile_only = s->profile_by != NULL && strcmp(s->profile_by, "--profile") == 0,
+        .no_machine_role = s->no_machine_role,
         .region = s->region,
         .now = now_of(s),
         .stop_fd = s->stop_fd,
@@ -284,6 +285,7 @@ int credential_source_new(const struct bucket_config *c, struct credential_sourc
     *out = NULL;
     s->tag = SOURCE_TAG;
     s->anonymous = c->anonymous;
+    s->no_machine_role = c->no_machine_role;
     s->keys = c->keys != NULL ? bucket_keys_get(c->keys) : NULL;
     dlc_mtx_init(&s->mtx, LCK_credentials);
     aws_env_read(&s->env);

@@ -274,6 +274,20 @@ static bool is_google(const char *endpoint)
            memchr(endpoint, '@', strlen(endpoint)) == NULL;
 }
 
+/* The token of the machine's metadata service is the machine's own. */
+static int check_machine_role(const struct gs *g, const struct bucket_config *c,
+                              const struct url *u, struct dlc_err *err)
+{
+    if (!c->no_machine_role || g->mode != GS_METADATA)
+        return 0;
+    return dlc_err_set(err, DLC_EDENIED,
+                       "no credentials for gs://%s: GS_ACCESS_KEY_ID and "
+                       "GOOGLE_OAUTH_ACCESS_TOKEN are not set, and the role of this machine is "
+                       "not used for a dataset of a cluster; a public bucket can be read with "
+                       "--anonymous",
+                       u->bucket);
+}
+
 /* A token can do whatever its owner can: who names the endpoint must not get it. */
 static int check_endpoint(const struct gs *g, const struct bucket_config *c, struct dlc_err *err)
 {
@@ -302,6 +316,8 @@ int origin_gs_new(const struct url *u, const struct bucket_config *c, unsigned l
         return rc;
     s->auth = gs_new(c, lanes);
     rc = check_endpoint(s->auth, c, err);
+    if (rc == 0)
+        rc = check_machine_role(s->auth, c, u, err);
     if (rc < 0)
         s3_free(&s->origin);
     else

@@ -444,6 +444,23 @@ static void test_instance(void **state)
     aws_home_expect_error(DLC_EDENIED, "instance metadata (no role is attached");
 }
 
+/* A guest on the machine does not read with the machine's role. */
+static void test_no_machine_role(void **state)
+{
+    struct bucket_config c = BUCKET_CONFIG_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    struct credentials_ref *r = NULL;
+
+    (void)state;
+    serve(answer_instance);
+    setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.http.url, 1);
+    unsetenv("AWS_EC2_METADATA_DISABLED");
+    c.no_machine_role = true;
+    assert_int_equal(aws_home_find(&c, &r, &err), DLC_EDENIED);
+    assert_non_null(strstr(err.text, "instance metadata (not asked for a dataset of a cluster)"));
+    assert_int_equal(service.requests, 0);
+}
+
 static void test_no_instance(void **state)
 {
     (void)state;
@@ -513,13 +530,13 @@ static void test_nothing_found(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_environment),   T(test_stray_line_end),     T(test_profiles),
-        T(test_named_files),   T(test_named_profile_wins), T(test_sso_and_mfa),
-        T(test_process),       T(test_expired_already),    T(test_assume_role),
-        T(test_role_sources),  T(test_web_identity),       T(test_web_identity_of_profile),
-        T(test_container),     T(test_container_uris),     T(test_instance),
-        T(test_no_instance),   T(test_silent_instance),    T(test_order),
-        T(test_nothing_found),
+        T(test_environment),     T(test_stray_line_end),     T(test_profiles),
+        T(test_named_files),     T(test_named_profile_wins), T(test_sso_and_mfa),
+        T(test_process),         T(test_expired_already),    T(test_assume_role),
+        T(test_role_sources),    T(test_web_identity),       T(test_web_identity_of_profile),
+        T(test_container),       T(test_container_uris),     T(test_instance),
+        T(test_no_machine_role), T(test_no_instance),        T(test_silent_instance),
+        T(test_order),           T(test_nothing_found),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
