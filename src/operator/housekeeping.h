@@ -5,7 +5,7 @@
  *     Secret dlcache-manager    created when it is missing (install_secret.h); at the start, by any
  *                               replica
  *     Secret dlcache-webhook    the webhook's certificate: created and renewed by the leader, read
- *                               by all; the CA goes into the MutatingWebhookConfiguration "dlcache"
+ *                               by all; the CA goes into the MutatingWebhookConfiguration "dlcache-webhook"
  *     label dlcache.io/node     on Nodes with a live node of the cluster; by the leader
  *
  * (HOUSEKEEPING-1) Of objects that others created, only the label and caBundle are changed.
@@ -22,7 +22,7 @@
 #include "operator/webhook/endpoints.h"
 
 #define WEBHOOK_SECRET "dlcache-webhook"
-#define WEBHOOK_CONFIG "dlcache"
+#define WEBHOOK_CONFIG "dlcache-webhook"
 #define SERVICE_NAME   "dlcache-operator"
 
 struct housekeeping;

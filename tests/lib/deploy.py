@@ -35,7 +35,14 @@ def load(text):
 
 
 def kustomize(name):
-    return load(said([k8s.program("kubectl"), "kustomize", path(name)]))
+    """The ConfigMap of settings has the hash of its content in its name: here it goes by the name that people write."""
+    objects = load(said([k8s.program("kubectl"), "kustomize", path(name)]))
+    settings = next(o for o in objects if o["kind"] == "ConfigMap")["metadata"]
+    hashed, settings["name"] = settings["name"], "dlcache"
+    for source in (s for _, spec in pods(objects) for c in spec["containers"] for s in c.get("envFrom", [])):
+        if source["configMapRef"]["name"] == hashed:
+            source["configMapRef"]["name"] = "dlcache"
+    return objects
 
 
 def helm(*args, status=0):

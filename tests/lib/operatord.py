@@ -31,7 +31,7 @@ import nodes
 NS = "team"
 GROUP = "/apis/dlcache.io/v1alpha1/namespaces/%s/"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/%s/leases/dlcache-operator" % deploy.NAMESPACE
-HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/dlcache"
+HOOKS = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/dlcache-webhook"
 HOOK_SECRET = "/api/v1/namespaces/%s/secrets/dlcache-webhook" % deploy.NAMESPACE
 READY = "dlcache.io/node"
 ACCOUNT = "dlcache-operator"
@@ -225,7 +225,7 @@ class World:
         port = k8s.free_port()
         self.k.call("POST", "/api/v1/namespaces/%s/services" % deploy.NAMESPACE, {
             "metadata": {"name": "dlcache-operator"}, "spec": {"type": "ExternalName", "externalName": "localhost"}})
-        config = deploy.pick(deploy.kustomize("base"), "MutatingWebhookConfiguration", "dlcache")
+        config = deploy.pick(deploy.kustomize("base"), "MutatingWebhookConfiguration", "dlcache-webhook")
         for h in config["webhooks"]:
             assert "caBundle" not in h["clientConfig"]
             h["clientConfig"]["service"]["port"] = port

@@ -51,7 +51,7 @@ class Hook:
             return f.read().decode()
 
     def configuration(self):
-        config = deploy.pick(deploy.kustomize("base"), "MutatingWebhookConfiguration", "dlcache")
+        config = deploy.pick(deploy.kustomize("base"), "MutatingWebhookConfiguration", "dlcache-webhook")
         for w in config["webhooks"]:
             path = w["clientConfig"]["service"]["path"]
             w["clientConfig"] = {"url": "https://%s%s" % (self.said["webhook"], path),

@@ -44,3 +44,14 @@ dlcache-manager{{ if ne . "a" }}-{{ . }}{{ end }}
 {{- end }}
 {{- join "," $urls }}
 {{- end }}
+
+{{/* What pods of the parts get as their environment; pods have its hash, so that another setting replaces them. */}}
+{{- define "dlcache.settings" -}}
+DLCACHE_MANAGER: {{ include "dlcache.managers" . | quote }}
+{{- with .Values.tenantNetworks }}
+DLCACHE_TENANT_NETWORKS: {{ join "," . | quote }}
+{{- end }}
+{{- range $name, $value := .Values.config }}
+{{ $name }}: {{ $value | quote }}
+{{- end }}
+{{- end }}
