@@ -232,8 +232,8 @@ void reconcile(const struct observed *o, struct actions *out);
 #define RECON_SILENT_MS      10000       /* a job is spoken for that was not heard of for so long */
 #define RECON_NODE_LOST_S    40          /* a node is given up that was not ready for so long */
 #define RECON_FIGURES_S      60          /* figures are written at most so often */
-#define RECON_SETTLE_S       15          /* by then nodes have told the figures of a job that ended */
-#define RECON_PROGRESS_S     5           /* progress of preparation likewise */
+#define RECON_SETTLE_S       15 /* by then nodes have told the figures of a job that ended */
+#define RECON_PROGRESS_S     5  /* progress of preparation likewise */
 #define RECON_WARM_S         20 /* no node warms, so long after it was ordered: it is over */
 
 #endif
