@@ -3,12 +3,11 @@
 #include "daemon.h"
 
 #include <pthread.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include "client/dataset.h"
 #include "client/attachment.h"
 #include "client/large_samples.h"
+#include "listener.h"
 
 #define N    60u
 #define SIZE 20000u
@@ -262,17 +261,14 @@ static void *hangs_up(void *arg)
 
 static void test_hangs_up(void **state)
 {
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    struct sockaddr_un addr;
     struct dlc_options opt = {.socket = addr.sun_path, .no_spawn = 1};
     struct dlc_dataset *ds;
     char path[256];
     pthread_t t;
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    int fd = listener_open(unit_path("hang.sock", path), 8, &addr);
 
     (void)state;
-    snprintf(addr.sun_path, sizeof(addr.sun_path), "%.100s", unit_path("hang.sock", path));
-    assert_int_equal(bind(fd, (const struct sockaddr *)&addr, sizeof(addr)), 0);
-    assert_int_equal(listen(fd, 8), 0);
     assert_int_equal(pthread_create(&t, NULL, hangs_up, &fd), 0);
     assert_int_equal(dlc_open("file:///tmp", &opt, &ds), DLC_ENODAEMON);
     shutdown(fd, SHUT_RDWR);

@@ -6,9 +6,9 @@
 
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
+
+#include "listener.h"
 
 #define ROUNDS 200u
 #define N      20u
@@ -88,11 +88,7 @@ static void mute_start(struct mute *m)
 {
     char path[256];
 
-    m->addr = (struct sockaddr_un){.sun_family = AF_UNIX};
-    snprintf(m->addr.sun_path, sizeof(m->addr.sun_path), "%.100s", unit_path("mute.sock", path));
-    m->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(m->listener, (const struct sockaddr *)&m->addr, sizeof(m->addr)), 0);
-    assert_int_equal(listen(m->listener, 8), 0);
+    m->listener = listener_open(unit_path("mute.sock", path), 8, &m->addr);
     assert_int_equal(pthread_create(&m->thread, NULL, takes_calls, m), 0);
 }
 

@@ -8,9 +8,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <sys/file.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #include "base/cancel.h"
 #include "base/clock.h"
@@ -20,6 +18,7 @@
 #include "base/syscalls.h"
 #include "client/daemon.h"
 #include "ipc/node_marker.h"
+#include "listener.h"
 
 static struct config config;
 static char dir[256], noted[256];
@@ -364,14 +363,9 @@ static int call(struct dlc_dur limit, struct dlc_err *err)
 /* Somebody listens there, and answers nobody. */
 static int listen_there(int queue)
 {
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_un addr;
 
-    snprintf(addr.sun_path, sizeof(addr.sun_path), "%.100s", config.socket);
-    unlink(config.socket);
-    assert_int_equal(bind(fd, (const struct sockaddr *)&addr, sizeof(addr)), 0);
-    assert_int_equal(listen(fd, queue), 0);
-    return fd;
+    return listener_open(config.socket, queue, &addr);
 }
 
 static bool at_once(struct interrupt *i)

@@ -8,10 +8,10 @@
 
 #include <pthread.h>
 #include <sys/file.h>
-#include <sys/un.h>
 
 #include "base/cancel.h"
 #include "client/dataset.h"
+#include "listener.h"
 
 #define N     20u
 #define SIZE  2000u
@@ -229,15 +229,12 @@ static void test_interrupted(void **state)
 static void test_takes_no_calls(void **state)
 {
     struct dlc_dataset *ds = open_at(&d, url, 0);
-    struct sockaddr_un addr = {.sun_family = AF_UNIX};
-    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), calls[8];
+    struct sockaddr_un addr;
+    int fd, calls[8];
 
     (void)state;
     daemon_kill(&d);
-    unlink(d.socket);
-    snprintf(addr.sun_path, sizeof(addr.sun_path), "%.100s", d.socket);
-    assert_int_equal(bind(fd, (const struct sockaddr *)&addr, sizeof(addr)), 0);
-    assert_int_equal(listen(fd, 0), 0);
+    fd = listener_open(d.socket, 0, &addr);
     for (unsigned k = 0; k < unit_count(calls); k++) {
         calls[k] = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         connect(calls[k], (const struct sockaddr *)&addr, sizeof(addr)); /* the last ones fail */
