@@ -1,195 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Attaching to a daemon that answers strangely: a thread of the test plays it, and every answer but
  * a good one is refused before anything of it is used. */
-#include "unit.h"
+#include "fake_daemon.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <pthread.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
-#include "base/syscalls.h"
-#include "catalog/catalog.h"
 #include "client/attach.h"
 #include "dlcache.h"
-#include "ipc/frame.h"
-
-#define N       10u
-#define EXTENTS 16u
-
-/* What a daemon sends for `open`, before somebody changes it. */
-struct answer {
-    struct shm_segment_hdr segment;
-    struct shm_index_hdr index;
-    struct shm_session_hdr session;
-    json_int_t segment_size, index_size; /* what it says */
-    unsigned n_fds;
-    const char *catalog; /* the file */
-};
-
-static struct {
-    struct sockaddr_un addr;
-    int listener;
-    pthread_t thread;
-    struct answer answer;
-    json_t *refusal;   /* not NULL: the answer to `open` */
-    unsigned progress; /* messages before the answer */
-    unsigned hang_ups; /* calls that get no greeting */
-    _Atomic unsigned calls, opens;
-    json_t *question; /* the last `open` */
-    char catalog[256], other_catalog[256];
-} fake;
-
-/* ---- the daemon ---- */
-
-static int file_of(const void *header, size_t len, uint64_t size)
-{
-    int fd = os_memfd("fake");
-
-    if (fd < 0 || ftruncate(fd, (off_t)size) < 0 || pwrite(fd, header, len, 0) != (ssize_t)len)
-        return -1;
-    return fd;
-}
-
-static void send_all(int sock, const struct answer *a)
-{
-    json_t *body = json_pack("{s:b, s:I, s:I}", "ok", 1, "segment_size", a->segment_size,
-                             "index_size", a->index_size);
-    int fds[6] = {
-        file_of(&a->segment, sizeof(a->segment), SHM_HDR_SIZE + EXTENTS * sizeof(uint32_t)),
-        file_of(&a->index, sizeof(a->index), SHM_HDR_SIZE + N * sizeof(struct shm_slot)),
-        file_of(&a->session, sizeof(a->session), SHM_SESSION_SIZE),
-        os_eventfd(),
-        os_open(a->catalog, O_RDONLY, 0),
-        os_eventfd(),
-    };
-
-    msg_send(sock, body, fds, a->n_fds, NULL);
-    json_decref(body);
-    for (unsigned i = 0; i < 6; i++)
-        os_close(&fds[i]);
-}
-
-static void send_json(int sock, json_t *body)
-{
-    msg_send(sock, body, NULL, 0, NULL);
-    json_decref(body);
-}
-
-static void answer_open(int sock, json_t *question)
-{
-    atomic_fetch_add(&fake.opens, 1);
-    json_decref(fake.question);
-    fake.question = json_incref(question);
-    for (unsigned i = 0; i < fake.progress; i++)
-        send_json(sock, json_pack("{s:i}", "progress", (int)i));
-    if (fake.refusal != NULL)
-        send_json(sock, json_incref(fake.refusal));
-    else
-        send_all(sock, &fake.answer);
-}
-
-static void serve(int sock)
-{
-    struct msg m = MSG_INIT;
-
-    while (msg_recv(sock, &m, DLC_SEC(30), NULL) == 0) {
-        const char *op = json_string_value(json_object_get(m.body, "op"));
-
-        if (strcmp(op, "hello") == 0)
-            send_json(sock, json_pack("{s:b}", "ok", 1));
-        else if (strcmp(op, "open") == 0)
-            answer_open(sock, m.body);
-        else if (strcmp(op, "extents") == 0) /* it has none yet */
-            send_json(sock, json_pack("{s:b, s:[]}", "ok", 1, "extents"));
-        msg_release(&m);
-    }
-}
-
-static void *fake_main(void *arg)
-{
-    int sock;
-
-    (void)arg;
-    while ((sock = accept(fake.listener, NULL, NULL)) >= 0) {
-        if (atomic_fetch_add(&fake.calls, 1) >= fake.hang_ups)
-            serve(sock);
-        close(sock);
-    }
-    return NULL;
-}
-
-static void make_catalog(const char *path, unsigned n)
-{
-    struct catalog_builder *b = catalog_builder_new();
-    char key[16];
-
-    for (unsigned i = 0; i < n; i++) {
-        snprintf(key, sizeof(key), "s%03u", i);
-        assert_int_equal(catalog_builder_add(b, key, strlen(key), 100, "e", NULL), 0);
-    }
-    assert_int_equal(catalog_builder_finish(b, path, "file:///fake/", NULL), 0);
-    catalog_builder_free(&b);
-}
-
-static void good_answer(void)
-{
-    struct answer *a = &fake.answer;
-
-    *a = (struct answer){.n_fds = 6, .catalog = fake.catalog};
-    a->segment.magic = SHM_SEGMENT_MAGIC;
-    a->index.magic = SHM_INDEX_MAGIC;
-    a->session.magic = SHM_SESSION_MAGIC;
-    a->segment.version = a->index.version = a->session.version = SHM_VERSION;
-    a->segment.size = (uint64_t)EXTENTS << 16;
-    a->segment.extent_shift = 16;
-    a->segment.n_extents = EXTENTS;
-    a->index.n_slots = N;
-    a->index.slots_off = SHM_HDR_SIZE;
-    a->index.snapshot = 77;
-    a->segment_size = SHM_HDR_SIZE + EXTENTS * sizeof(uint32_t);
-    a->index_size = SHM_HDR_SIZE + N * sizeof(struct shm_slot);
-}
-
-static int setup(void **state)
-{
-    char path[256];
-
-    (void)state;
-    unit_path("catalog", fake.catalog);
-    unit_path("catalog-11", fake.other_catalog);
-    make_catalog(fake.catalog, N);
-    make_catalog(fake.other_catalog, N + 1);
-    fake.addr.sun_family = AF_UNIX;
-    snprintf(fake.addr.sun_path, sizeof(fake.addr.sun_path), "%.100s",
-             unit_path("fake.sock", path));
-    unlink(fake.addr.sun_path);
-    fake.listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fake.listener, (const struct sockaddr *)&fake.addr, sizeof(fake.addr)),
-                     0);
-    assert_int_equal(listen(fake.listener, 8), 0);
-    fake.progress = fake.hang_ups = 0;
-    fake.calls = fake.opens = 0;
-    good_answer();
-    assert_int_equal(pthread_create(&fake.thread, NULL, fake_main, NULL), 0);
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    shutdown(fake.listener, SHUT_RDWR);
-    pthread_join(fake.thread, NULL);
-    os_close(&fake.listener);
-    json_decref(fake.refusal);
-    json_decref(fake.question);
-    fake.refusal = fake.question = NULL;
-    return 0;
-}
 
 /* What becomes of dlc_open(). */
 static int opened(uint64_t snapshot)
@@ -200,7 +18,7 @@ static int opened(uint64_t snapshot)
     int rc = dlc_open("file:///fake/", &opt, &ds);
 
     if (rc == 0)
-        assert_int_equal(dlc_count(ds), N);
+        assert_int_equal(dlc_count(ds), FAKE_SAMPLES);
     else
         assert_null(ds);
     dlc_close(&ds);
@@ -214,7 +32,7 @@ static void test_good(void **state)
     (void)state;
     fake.progress = 3;
     assert_int_equal(opened(0), 0);
-    assert_int_equal(opened(77), 0);
+    assert_int_equal(opened(FAKE_SNAPSHOT), 0);
     assert_int_equal(fake.opens, 2);
     assert_string_equal(json_string_value(json_object_get(fake.question, "snapshot")),
                         "000000000000004d");
@@ -314,12 +132,12 @@ static void refuses(int code, const char *text)
     assert_int_equal(opened(0), code);
     if (strstr(dlc_last_error(), text) == NULL)
         fail_msg("%s", dlc_last_error());
-    good_answer();
+    fake_good_answer();
 }
 
 static void test_sizes(void **state)
 {
-    struct answer *a = &fake.answer;
+    struct fake_answer *a = &fake.answer;
 
     (void)state;
     a->segment_size--;
@@ -332,7 +150,7 @@ static void test_sizes(void **state)
     refuses(DLC_EPROTO, "lacks descriptors");
     a->n_fds = 4;
     refuses(DLC_EPROTO, "lacks descriptors");
-    a->index.n_slots = N + 1;
+    a->index.n_slots = FAKE_SAMPLES + 1;
     refuses(DLC_EPROTO, "does not fit its size");
     a->index.n_slots = UINT64_MAX;
     refuses(DLC_EPROTO, "does not fit its size");
@@ -345,7 +163,7 @@ static void test_sizes(void **state)
 
 static void test_versions(void **state)
 {
-    struct answer *a = &fake.answer;
+    struct fake_answer *a = &fake.answer;
 
     (void)state;
     a->segment.magic++;
@@ -360,13 +178,13 @@ static void test_versions(void **state)
     refuses(DLC_EPROTO, "of another version");
     a->session.version++;
     refuses(DLC_EPROTO, "of another version");
-    assert_int_equal(opened(78), DLC_ECHANGED);
+    assert_int_equal(opened(FAKE_SNAPSHOT + 1), DLC_ECHANGED);
     assert_non_null(strstr(dlc_last_error(), "000000000000004d"));
 }
 
 static void test_extents(void **state)
 {
-    struct answer *a = &fake.answer;
+    struct fake_answer *a = &fake.answer;
 
     (void)state;
     a->segment.extent_shift = 11;
@@ -377,9 +195,9 @@ static void test_extents(void **state)
     refuses(DLC_EPROTO, "do not make up its segment");
     a->segment.n_extents = 0;
     refuses(DLC_EPROTO, "do not make up its segment");
-    a->segment.n_extents = EXTENTS + 1; /* the table has no room for it */
+    a->segment.n_extents = FAKE_EXTENTS + 1; /* the table has no room for it */
     refuses(DLC_EPROTO, "do not make up its segment");
-    a->segment.n_extents = EXTENTS - 1; /* they do not cover it */
+    a->segment.n_extents = FAKE_EXTENTS - 1; /* they do not cover it */
     refuses(DLC_EPROTO, "do not make up its segment");
     a->segment.size++;
     refuses(DLC_EPROTO, "do not make up its segment");
@@ -470,9 +288,9 @@ static void test_one_question_at_a_time(void **state)
     while (!atomic_load(&second->called))
         sched_yield();
     assert_int_equal(poll(&p, 1, 100), 0);
-    send_json(l->end, json_pack("{s:b, s:i}", "ok", 1, "n", 1));
+    fake_send(l->end, json_pack("{s:b, s:i}", "ok", 1, "n", 1));
     take_question(l);
-    send_json(l->end, json_pack("{s:b, s:i}", "ok", 1, "n", 2));
+    fake_send(l->end, json_pack("{s:b, s:i}", "ok", 1, "n", 2));
     for (unsigned i = 0; i < 2; i++) {
         pthread_join(t[i], NULL);
         assert_int_equal(c[i].result->rc, 0);
@@ -489,12 +307,12 @@ static void test_call_busy(void **state)
 
     (void)state;
     for (unsigned i = 0; i < 6 + 1; i++) /* one is left for the call after it */
-        send_json(l->end, json_pack("{s:b, s:i}", "ok", 0, "code", DLC_EBUSY));
+        fake_send(l->end, json_pack("{s:b, s:i}", "ok", 0, "code", DLC_EBUSY));
     call(l, l, DLC_SEC(30));
     assert_int_equal(l->rc, DLC_EBUSY);
     for (unsigned i = 0; i < 6; i++)
         take_question(l);
-    send_json(l->end, json_pack("{s:b, s:i}", "ok", 1, "n", 3));
+    fake_send(l->end, json_pack("{s:b, s:i}", "ok", 1, "n", 3));
     call(l, l, DLC_SEC(30));
     assert_int_equal(l->rc, 0);
     assert_int_equal(json_integer_value(json_object_get(l->answer.body, "n")), 3);
@@ -507,7 +325,7 @@ static void test_call_fails(void **state)
     struct dlc_mono start = dlc_mono_now();
 
     (void)state;
-    send_json(l->end, json_pack("{s:b, s:i, s:s}", "ok", 0, "code", DLC_ENOTFOUND, "error", "no"));
+    fake_send(l->end, json_pack("{s:b, s:i, s:s}", "ok", 0, "code", DLC_ENOTFOUND, "error", "no"));
     call(l, l, DLC_SEC(30));
     assert_int_equal(l->rc, DLC_ENOTFOUND);
     assert_string_equal(l->err.text, "no");
@@ -520,7 +338,7 @@ static void test_call_fails(void **state)
     line_free(l);
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, fake_setup, fake_teardown)
 
 int main(void)
 {

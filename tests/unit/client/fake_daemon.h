@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * A thread of the test that plays a daemon: it greets, opens a dataset of FAKE_SAMPLES samples that
+ * has no extents yet, and answers questions. What it sends, and when it hangs up, is for the test to
+ * choose; fake_setup() makes everything good.
+ */
+#ifndef DLC_TESTS_FAKE_DAEMON_H
+#define DLC_TESTS_FAKE_DAEMON_H
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/syscalls.h"
+#include "catalog/catalog.h"
+#include "ipc/frame.h"
+#include "ipc/shm.h"
+#include "listener.h"
+
+#define FAKE_SAMPLES  10u
+#define FAKE_EXTENTS  16u
+#define FAKE_SNAPSHOT 77u
+
+/* What a daemon sends for `open`, before somebody changes it. */
+struct fake_answer {
+    struct shm_segment_hdr segment;
+    struct shm_index_hdr index;
+    struct shm_session_hdr session;
+    json_int_t segment_size, index_size; /* what it says */
+    unsigned n_fds;
+    const char *catalog; /* the file */
+};
+
+static struct {
+    struct sockaddr_un addr;
+    int listener;
+    pthread_t thread;
+    struct fake_answer answer;
+    json_t *refusal;   /* not NULL: the answer to `open` */
+    unsigned progress; /* messages before the answer */
+    unsigned hang_ups; /* calls that get no greeting */
+    _Atomic unsigned calls, opens;
+    json_t *question; /* the last `open` */
+    char catalog[256], other_catalog[256];
+} fake;
+
+static inline int fake_file(const void *header, size_t len, uint64_t size)
+{
+    int fd = os_memfd("fake");
+
+    if (fd < 0 || ftruncate(fd, (off_t)size) < 0 || pwrite(fd, header, len, 0) != (ssize_t)len)
+        return -1;
+    return fd;
+}
+
+static inline void fake_send_dataset(int sock, const struct fake_answer *a)
+{
+    json_t *body = json_pack("{s:b, s:I, s:I}", "ok", 1, "segment_size", a->segment_size,
+                             "index_size", a->index_size);
+    int fds[6] = {
+        fake_file(&a->segment, sizeof(a->segment), SHM_HDR_SIZE + FAKE_EXTENTS * sizeof(uint32_t)),
+        fake_file(&a->index, sizeof(a->index),
+                  SHM_HDR_SIZE + FAKE_SAMPLES * sizeof(struct shm_slot)),
+        fake_file(&a->session, sizeof(a->session), SHM_SESSION_SIZE),
+        os_eventfd(),
+        os_open(a->catalog, O_RDONLY, 0),
+        os_eventfd(),
+    };
+
+    msg_send(sock, body, fds, a->n_fds, NULL);
+    json_decref(body);
+    for (unsigned i = 0; i < 6; i++)
+        os_close(&fds[i]);
+}
+
+/* Takes body. */
+static inline void fake_send(int sock, json_t *body)
+{
+    msg_send(sock, body, NULL, 0, NULL);
+    json_decref(body);
+}
+
+static inline void fake_open(int sock, json_t *question)
+{
+    atomic_fetch_add(&fake.opens, 1);
+    json_decref(fake.question);
+    fake.question = json_incref(question);
+    for (unsigned i = 0; i < fake.progress; i++)
+        fake_send(sock, json_pack("{s:i}", "progress", (int)i));
+    if (fake.refusal != NULL)
+        fake_send(sock, json_incref(fake.refusal));
+    else
+        fake_send_dataset(sock, &fake.answer);
+}
+
+static inline void fake_serve(int sock)
+{
+    struct msg m = MSG_INIT;
+
+    while (msg_recv(sock, &m, DLC_SEC(30), NULL) == 0) {
+        const char *op = json_string_value(json_object_get(m.body, "op"));
+
+        if (strcmp(op, "hello") == 0)
+            fake_send(sock, json_pack("{s:b}", "ok", 1));
+        else if (strcmp(op, "open") == 0)
+            fake_open(sock, m.body);
+        else if (strcmp(op, "extents") == 0) /* it has none yet */
+            fake_send(sock, json_pack("{s:b, s:[]}", "ok", 1, "extents"));
+        msg_release(&m);
+    }
+}
+
+static inline void *fake_main(void *arg)
+{
+    int sock;
+
+    (void)arg;
+    while ((sock = accept(fake.listener, NULL, NULL)) >= 0) {
+        if (atomic_fetch_add(&fake.calls, 1) >= fake.hang_ups)
+            fake_serve(sock);
+        close(sock);
+    }
+    return NULL;
+}
+
+static inline void fake_catalog(const char *path, unsigned n)
+{
+    struct catalog_builder *b = catalog_builder_new();
+    char key[16];
+
+    for (unsigned i = 0; i < n; i++) {
+        snprintf(key, sizeof(key), "s%03u", i);
+        assert_int_equal(catalog_builder_add(b, key, strlen(key), 100, "e", NULL), 0);
+    }
+    assert_int_equal(catalog_builder_finish(b, path, "file:///fake/", NULL), 0);
+    catalog_builder_free(&b);
+}
+
+static inline void fake_good_answer(void)
+{
+    struct fake_answer *a = &fake.answer;
+
+    *a = (struct fake_answer){.n_fds = 6, .catalog = fake.catalog};
+    a->segment.magic = SHM_SEGMENT_MAGIC;
+    a->index.magic = SHM_INDEX_MAGIC;
+    a->session.magic = SHM_SESSION_MAGIC;
+    a->segment.version = a->index.version = a->session.version = SHM_VERSION;
+    a->segment.size = (uint64_t)FAKE_EXTENTS << 16;
+    a->segment.extent_shift = 16;
+    a->segment.n_extents = FAKE_EXTENTS;
+    a->index.n_slots = FAKE_SAMPLES;
+    a->index.slots_off = SHM_HDR_SIZE;
+    a->index.snapshot = FAKE_SNAPSHOT;
+    a->segment_size = SHM_HDR_SIZE + FAKE_EXTENTS * sizeof(uint32_t);
+    a->index_size = SHM_HDR_SIZE + FAKE_SAMPLES * sizeof(struct shm_slot);
+}
+
+static inline int fake_setup(void **state)
+{
+    char path[256];
+
+    (void)state;
+    unit_path("catalog", fake.catalog);
+    unit_path("catalog-11", fake.other_catalog);
+    fake_catalog(fake.catalog, FAKE_SAMPLES);
+    fake_catalog(fake.other_catalog, FAKE_SAMPLES + 1);
+    fake.listener = listener_open(unit_path("fake.sock", path), 8, &fake.addr);
+    fake.progress = fake.hang_ups = 0;
+    fake.calls = fake.opens = 0;
+    fake_good_answer();
+    assert_int_equal(pthread_create(&fake.thread, NULL, fake_main, NULL), 0);
+    return 0;
+}
+
+static inline int fake_teardown(void **state)
+{
+    (void)state;
+    shutdown(fake.listener, SHUT_RDWR);
+    pthread_join(fake.thread, NULL);
+    os_close(&fake.listener);
+    json_decref(fake.refusal);
+    json_decref(fake.question);
+    fake.refusal = fake.question = NULL;
+    return 0;
+}
+
+#endif
