@@ -13,13 +13,13 @@
 
 #include "base/syscalls.h"
 #include "catalog/catalog.h"
+#include "dlcache.h"
 #include "ipc/frame.h"
 #include "ipc/shm.h"
 #include "listener.h"
 
-#define FAKE_SAMPLES  10u
-#define FAKE_EXTENTS  16u
-#define FAKE_SNAPSHOT 77u
+#define FAKE_SAMPLES 10u
+#define FAKE_EXTENTS 16u
 
 /* What a daemon sends for `open`, before somebody changes it. */
 struct fake_answer {
@@ -34,14 +34,18 @@ struct fake_answer {
 static struct {
     struct sockaddr_un addr;
     int listener;
+    _Atomic int sock; /* of the call that it serves; -1: none */
     pthread_t thread;
     struct fake_answer answer;
-    json_t *refusal;   /* not NULL: the answer to `open` */
-    unsigned progress; /* messages before the answer */
-    unsigned hang_ups; /* calls that get no greeting */
-    _Atomic unsigned calls, opens;
+    json_t *refusal;     /* not NULL: the answer to `open` */
+    unsigned progress;   /* messages before the answer */
+    unsigned hang_ups;   /* calls that get no greeting */
+    json_t *stat;        /* the answer to `stat`; NULL: it hangs up */
+    unsigned lost_stats; /* times that it hangs up on `stat` before it answers */
+    _Atomic unsigned calls, opens, stats;
     json_t *question; /* the last `open` */
     char catalog[256], other_catalog[256];
+    uint64_t snapshot; /* of the catalog */
 } fake;
 
 static inline int fake_file(const void *header, size_t len, uint64_t size)
@@ -93,11 +97,21 @@ static inline void fake_open(int sock, json_t *question)
         fake_send_dataset(sock, &fake.answer);
 }
 
+/* False: it hangs up. */
+static inline bool fake_stat(int sock)
+{
+    if (atomic_fetch_add(&fake.stats, 1) < fake.lost_stats || fake.stat == NULL)
+        return false;
+    fake_send(sock, json_incref(fake.stat));
+    return true;
+}
+
 static inline void fake_serve(int sock)
 {
     struct msg m = MSG_INIT;
+    bool here = true;
 
-    while (msg_recv(sock, &m, DLC_SEC(30), NULL) == 0) {
+    while (here && msg_recv(sock, &m, DLC_SEC(30), NULL) == 0) {
         const char *op = json_string_value(json_object_get(m.body, "op"));
 
         if (strcmp(op, "hello") == 0)
@@ -106,6 +120,8 @@ static inline void fake_serve(int sock)
             fake_open(sock, m.body);
         else if (strcmp(op, "extents") == 0) /* it has none yet */
             fake_send(sock, json_pack("{s:b, s:[]}", "ok", 1, "extents"));
+        else if (strcmp(op, "stat") == 0)
+            here = fake_stat(sock);
         msg_release(&m);
     }
 }
@@ -116,16 +132,21 @@ static inline void *fake_main(void *arg)
 
     (void)arg;
     while ((sock = accept(fake.listener, NULL, NULL)) >= 0) {
+        atomic_store(&fake.sock, sock);
         if (atomic_fetch_add(&fake.calls, 1) >= fake.hang_ups)
             fake_serve(sock);
+        atomic_store(&fake.sock, -1);
         close(sock);
     }
     return NULL;
 }
 
-static inline void fake_catalog(const char *path, unsigned n)
+/* Returns its snapshot. */
+static inline uint64_t fake_catalog(const char *path, unsigned n)
 {
     struct catalog_builder *b = catalog_builder_new();
+    struct catalog *c = NULL;
+    uint64_t snapshot;
     char key[16];
 
     for (unsigned i = 0; i < n; i++) {
@@ -134,6 +155,10 @@ static inline void fake_catalog(const char *path, unsigned n)
     }
     assert_int_equal(catalog_builder_finish(b, path, "file:///fake/", NULL), 0);
     catalog_builder_free(&b);
+    assert_int_equal(catalog_open(path, &c, NULL), 0);
+    snapshot = catalog_snapshot(c);
+    catalog_close(&c);
+    return snapshot;
 }
 
 static inline void fake_good_answer(void)
@@ -150,7 +175,7 @@ static inline void fake_good_answer(void)
     a->segment.n_extents = FAKE_EXTENTS;
     a->index.n_slots = FAKE_SAMPLES;
     a->index.slots_off = SHM_HDR_SIZE;
-    a->index.snapshot = FAKE_SNAPSHOT;
+    a->index.snapshot = fake.snapshot;
     a->segment_size = SHM_HDR_SIZE + FAKE_EXTENTS * sizeof(uint32_t);
     a->index_size = SHM_HDR_SIZE + FAKE_SAMPLES * sizeof(struct shm_slot);
 }
@@ -162,25 +187,48 @@ static inline int fake_setup(void **state)
     (void)state;
     unit_path("catalog", fake.catalog);
     unit_path("catalog-11", fake.other_catalog);
-    fake_catalog(fake.catalog, FAKE_SAMPLES);
+    fake.snapshot = fake_catalog(fake.catalog, FAKE_SAMPLES);
     fake_catalog(fake.other_catalog, FAKE_SAMPLES + 1);
     fake.listener = listener_open(unit_path("fake.sock", path), 8, &fake.addr);
-    fake.progress = fake.hang_ups = 0;
-    fake.calls = fake.opens = 0;
+    fake.sock = -1;
+    fake.progress = fake.hang_ups = fake.lost_stats = 0;
+    fake.calls = fake.opens = fake.stats = 0;
     fake_good_answer();
     assert_int_equal(pthread_create(&fake.thread, NULL, fake_main, NULL), 0);
     return 0;
 }
 
+/* The dataset that it serves. */
+static inline struct dlc_dataset *fake_dataset(void)
+{
+    const struct dlc_options opt = {.socket = fake.addr.sun_path, .no_spawn = 1};
+    struct dlc_dataset *ds = NULL;
+
+    if (dlc_open("file:///fake/", &opt, &ds) < 0)
+        fail_msg("%s", dlc_last_error());
+    return ds;
+}
+
+/* It hangs up, and nobody listens any more. */
+static inline void fake_stop(void)
+{
+    if (fake.listener < 0)
+        return;
+    shutdown(fake.listener, SHUT_RDWR);
+    shutdown(atomic_load(&fake.sock),
+             SHUT_RDWR); /* a test that failed has not closed its dataset */
+    pthread_join(fake.thread, NULL);
+    os_close(&fake.listener);
+}
+
 static inline int fake_teardown(void **state)
 {
     (void)state;
-    shutdown(fake.listener, SHUT_RDWR);
-    pthread_join(fake.thread, NULL);
-    os_close(&fake.listener);
+    fake_stop();
     json_decref(fake.refusal);
     json_decref(fake.question);
-    fake.refusal = fake.question = NULL;
+    json_decref(fake.stat);
+    fake.refusal = fake.question = fake.stat = NULL;
     return 0;
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What the daemon says of itself and of the dataset that is open. */
 #include "daemon.h"
+#include "fake_daemon.h"
+
+#define ROUNDS 200u
 
 #define N    20u
 #define SIZE 3000u
@@ -166,12 +169,94 @@ static void test_lost_or_not(void **state)
     dlc_close(&ds);
 }
 
+/* ---- a daemon that the test plays ---- */
+
+/* One that is lost under the question may have been followed by another, which is asked once. */
+static void test_asks_the_daemon_that_followed(void **state)
+{
+    struct dlc_dataset *ds = fake_dataset();
+
+    (void)state;
+    fake.stat = json_pack("{s:b, s:i}", "ok", 1, "n", 5);
+    fake.lost_stats = 1;
+    assert_int_equal(dlc_daemon_stats(ds, NULL, 0), strlen("{\"n\":5}"));
+    assert_int_equal(fake.stats, 2);
+    fake.stats = 0;
+    fake.lost_stats = 4;
+    assert_int_equal(dlc_daemon_stats(ds, NULL, 0), DLC_ENODAEMON);
+    assert_int_equal(fake.stats, 2);
+    dlc_close(&ds);
+}
+
+/* Who asks while there is none is told so each time, and never that the text is empty. */
+static void test_says_where_no_daemon_answers(void **state)
+{
+    struct dlc_dataset *ds = fake_dataset();
+
+    (void)state;
+    fake_stop();
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(dlc_daemon_stats(ds, NULL, 0), DLC_ENODAEMON);
+        assert_non_null(strstr(dlc_last_error(), fake.addr.sun_path));
+    }
+    dlc_close(&ds);
+}
+
+/* All of the text and its NUL fit, or nothing is written. */
+static void test_buffer_of_exactly_that_size(void **state)
+{
+    const char text[] = "{\"n\":5}";
+    char buf[sizeof(text) + 2];
+    struct dlc_dataset *ds = fake_dataset();
+
+    (void)state;
+    fake.stat = json_pack("{s:b, s:i}", "ok", 1, "n", 5);
+    memset(buf, 'x', sizeof(buf));
+    assert_int_equal(dlc_daemon_stats(ds, buf, sizeof(text) - 1), sizeof(text) - 1);
+    for (unsigned i = 0; i < sizeof(buf); i++)
+        assert_int_equal(buf[i], 'x');
+    assert_int_equal(dlc_daemon_stats(ds, buf, sizeof(text)), sizeof(text) - 1);
+    assert_string_equal(buf, text);
+    assert_int_equal(buf[sizeof(text)], 'x');
+    dlc_close(&ds);
+}
+
+static void ask_often(struct dlc_dataset *ds, json_t *answer, int64_t result)
+{
+    size_t before = 0;
+
+    json_decref(fake.stat);
+    fake.stat = answer;
+    for (unsigned i = 0; i < 2 * ROUNDS; i++) {
+        if (i == ROUNDS)
+            before = unit_heap();
+        assert_int_equal(dlc_daemon_stats(ds, NULL, 0), result);
+    }
+    assert_true(unit_heap() < before + ROUNDS * 16);
+}
+
+/* A program that asks every second for a year. */
+static void test_questions_leave_nothing_behind(void **state)
+{
+    struct dlc_dataset *ds = fake_dataset();
+
+    (void)state;
+    ask_often(ds, json_pack("{s:b, s:i}", "ok", 1, "n", 5), strlen("{\"n\":5}"));
+    ask_often(ds, json_pack("{s:b, s:i, s:s}", "ok", 0, "code", DLC_EDENIED, "error", "no"),
+              DLC_EDENIED);
+    dlc_close(&ds);
+}
+
+#define FAKE(f) cmocka_unit_test_setup_teardown(f, fake_setup, fake_teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_its_own),      cmocka_unit_test(test_too_small_a_buffer),
-        cmocka_unit_test(test_stalls_of_workers), cmocka_unit_test(test_no_daemon),
-        cmocka_unit_test(test_lost_or_not),
+        cmocka_unit_test(test_each_its_own),       cmocka_unit_test(test_too_small_a_buffer),
+        cmocka_unit_test(test_stalls_of_workers),  cmocka_unit_test(test_no_daemon),
+        cmocka_unit_test(test_lost_or_not),        FAKE(test_asks_the_daemon_that_followed),
+        FAKE(test_says_where_no_daemon_answers),   FAKE(test_buffer_of_exactly_that_size),
+        FAKE(test_questions_leave_nothing_behind),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
