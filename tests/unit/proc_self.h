@@ -67,4 +67,16 @@ static inline unsigned proc_descriptors(void)
     return n;
 }
 
+/* Does the link of the descriptor hold `name`, "[eventfd]" for example? False: it is closed. */
+static inline bool proc_fd_is(int fd, const char *name)
+{
+    char path[64], target[256];
+    ssize_t n;
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    n = readlink(path, target, sizeof(target) - 1);
+    target[n > 0 ? n : 0] = '\0';
+    return strstr(target, name) != NULL;
+}
+
 #endif

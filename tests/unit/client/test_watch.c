@@ -2,12 +2,12 @@
 /* A process that makes no call lets go of the memory of a daemon that is gone. */
 #include "daemon.h"
 
-#include <dirent.h>
 #include <stdatomic.h>
 
 #include "base/fault.h"
 #include "client/dataset.h"
 #include "proc_self.h"
+#include "watch_thread.h"
 
 #define N    30u
 #define SIZE 20000u
@@ -32,73 +32,29 @@ static int teardown(void **state)
     return 0;
 }
 
-/* A line of the status of this process's watch thread, behind "NAME:". False: there is no such
- * thread. */
-static bool watch_status(const char *name, char line[static 256])
-{
-    DIR *dir = opendir("/proc/self/task");
-    struct dirent *e;
-    bool found = false, mine;
-
-    assert_non_null(dir);
-    while (!found && (e = readdir(dir)) != NULL) {
-        char path[300];
-        FILE *f;
-
-        snprintf(path, sizeof(path), "/proc/self/task/%.200s/status", e->d_name);
-        f = e->d_name[0] == '.' ? NULL : fopen(path, "re");
-        mine = f != NULL && fgets(line, 256, f) != NULL && strstr(line, "dlcache-watch") != NULL;
-        while (mine && !found && fgets(line, 256, f) != NULL)
-            found = strncmp(line, name, strlen(name)) == 0 && line[strlen(name)] == ':';
-        if (f != NULL)
-            fclose(f);
-    }
-    closedir(dir);
-    memmove(line, found ? line + strlen(name) + 1 : "", found ? strlen(line + strlen(name)) : 1);
-    return found;
-}
-
-/* Does it sleep in epoll_wait() until something happens, however long that takes? */
-static bool sleeps_for_ever(void)
-{
-    unsigned long long timeout = 0;
-    char pid[256], path[300];
-    FILE *f;
-    int n;
-
-    if (!watch_status("Pid", pid))
-        return false;
-    snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", atoi(pid));
-    f = fopen(path, "re");
-    n = f != NULL ? fscanf(f, "%*d %*x %*x %*x %llx", &timeout) : 0;
-    if (f != NULL)
-        fclose(f);
-    return n == 1 && (int32_t)timeout == -1;
-}
-
 static void test_idle(void **state)
 {
     struct dlc_dataset *a, *b, *c;
     char before[256], after[256];
 
     (void)state;
-    assert_false(watch_status("State", before));
+    assert_false(watch_thread_status("State", before));
     a = open_at(&d, url, 0);
     for (unsigned i = 0; i < N; i++)
         read_one(a, i); /* the daemon makes extents: below there are no others to hear of */
     dlc_close(&a);
-    until(!watch_status("State", before));
+    until(!watch_thread_status("State", before));
     a = open_at(&d, url, 0);
     b = open_at(&d, other_url, 0);
     c = open_at(&d, url, 0);
-    until(watch_status("State", before) && strstr(before, "sleeping") != NULL);
-    assert_true(watch_status("SigBlk", before));
+    until(watch_thread_status("State", before) && strstr(before, "sleeping") != NULL);
+    assert_true(watch_thread_status("SigBlk", before));
     assert_int_equal(strtoull(before, NULL, 16) & 0x7fff, 0x7fff & ~(1u << (SIGKILL - 1)));
-    assert_true(watch_status("voluntary_ctxt_switches", before));
+    assert_true(watch_thread_status("voluntary_ctxt_switches", before));
     for (unsigned i = 0; i < N; i++)
         read_one(a, i);
     dlc_close(&c);
-    assert_true(watch_status("voluntary_ctxt_switches", after));
+    assert_true(watch_thread_status("voluntary_ctxt_switches", after));
     assert_string_equal(after, before); /* it sleeps while daemons live */
     assert_int_equal(segments_of(getpid()), 2);
     daemon_kill(&d);
@@ -112,9 +68,9 @@ static void test_idle(void **state)
     daemon_start(&d);
     dlc_close(&a);
     dlc_close(&b);
-    until(!watch_status("State", before)); /* nothing is attached: it has ended */
+    until(!watch_thread_status("State", before)); /* nothing is attached: it has ended */
     a = open_at(&d, url, 0);
-    until(watch_status("State", before));
+    until(watch_thread_status("State", before));
     dlc_close(&a);
 }
 
@@ -128,7 +84,7 @@ static void test_held(void **state)
     assert_int_equal(dlc_get(a, 3, &v), 0);
     daemon_kill(&d);
     until(segments_of(getpid()) == 1 && atomic_load(&a->cur) == NULL); /* it has seen both ends */
-    until(sleeps_for_ever()); /* has looked once more, and waits for the view */
+    until(watch_thread_sleeps()); /* has looked once more, and waits for the view */
     assert_true(is_sample(&v, 3));
     dlc_put(a, &v);
     assert_int_equal(segments_of(getpid()), 0);
@@ -175,7 +131,7 @@ static struct child fork_child(struct dlc_dataset *ds, int (*first)(struct dlc_d
     assert_int_equal(pipe2(go, O_CLOEXEC), 0);
     assert_int_equal(pipe2(done, O_CLOEXEC), 0);
     fflush(NULL);
-    until(sleeps_for_ever());
+    until(watch_thread_sleeps());
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
@@ -207,10 +163,10 @@ static int read_in_child(struct dlc_dataset *ds)
 {
     char line[256];
 
-    if (watch_status("State", line))
+    if (watch_thread_status("State", line))
         return 1; /* it stayed with the parent */
     read_one(ds, 2);
-    until(watch_status("State", line)); /* a thread takes its name when it runs */
+    until(watch_thread_status("State", line)); /* a thread takes its name when it runs */
     return 0;
 }
 
@@ -275,7 +231,7 @@ static int read_unwatched(struct dlc_dataset *ds)
         .calls = FAULT_CALL(thread) | FAULT_CALL(epoll_create), .nth = 1, .times = 100});
     read_one(ds, 2);
     fault_disarm();
-    return watch_status("State", line) ? 1 : 0;
+    return watch_thread_status("State", line) ? 1 : 0;
 }
 
 static int next_call(struct dlc_dataset *ds)
@@ -312,13 +268,13 @@ static int watch_after_failure(struct dlc_dataset *ds)
     (void)ds;
     fault_plan(&(struct fault_plan){.calls = FAULT_CALL(epoll_ctl), .nth = 1});
     a = open_at(&d, url, 0);
-    if (!fault_disarm() || watch_status("State", line))
+    if (!fault_disarm() || watch_thread_status("State", line))
         return 1;
     ds = open_at(&d, other_url, 0);
-    until(watch_status("State", line));
+    until(watch_thread_status("State", line));
     dlc_close(&ds);
     dlc_close(&a);
-    until(!watch_status("State", line));
+    until(!watch_thread_status("State", line));
     return proc_descriptors() == before + 2 ? 0 : 2; /* the set, and what wakes it */
 }
 
