@@ -37,13 +37,16 @@ static struct {
     _Atomic int sock; /* of the call that it serves; -1: none */
     pthread_t thread;
     struct fake_answer answer;
-    json_t *refusal;     /* not NULL: the answer to `open` */
+    json_t *door;        /* not NULL: what a call gets before it is hung up on, unheard */
+    json_t *refusal;     /* not NULL: the answer to `open`; an array: to each in turn */
+    json_t *place;       /* or NULL: more members of a good answer to `open` */
+    unsigned silent;     /* from this message of a call on it answers nothing; 0: never */
     unsigned progress;   /* messages before the answer */
     unsigned hang_ups;   /* calls that get no greeting */
     json_t *stat;        /* the answer to `stat`; NULL: it hangs up */
     unsigned lost_stats; /* times that it hangs up on `stat` before it answers */
-    _Atomic unsigned calls, opens, stats;
-    json_t *question; /* the last `open` */
+    _Atomic unsigned calls, ended, opens, stats;
+    json_t *hello, *question; /* the last `hello` and `open` */
     char catalog[256], other_catalog[256];
     uint64_t snapshot; /* of the catalog */
 } fake;
@@ -71,6 +74,8 @@ static inline void fake_send_dataset(int sock, const struct fake_answer *a)
         os_eventfd(),
     };
 
+    if (fake.place != NULL)
+        json_object_update(body, fake.place);
     msg_send(sock, body, fds, a->n_fds, NULL);
     json_decref(body);
     for (unsigned i = 0; i < 6; i++)
@@ -84,14 +89,22 @@ static inline void fake_send(int sock, json_t *body)
     json_decref(body);
 }
 
+static inline void fake_note(json_t **last, json_t *question)
+{
+    json_decref(*last);
+    *last = json_incref(question);
+}
+
 static inline void fake_open(int sock, json_t *question)
 {
-    atomic_fetch_add(&fake.opens, 1);
-    json_decref(fake.question);
-    fake.question = json_incref(question);
+    unsigned turn = atomic_fetch_add(&fake.opens, 1);
+
+    fake_note(&fake.question, question);
     for (unsigned i = 0; i < fake.progress; i++)
         fake_send(sock, json_pack("{s:i}", "progress", (int)i));
-    if (fake.refusal != NULL)
+    if (json_is_array(fake.refusal))
+        fake_send(sock, json_incref(json_array_get(fake.refusal, turn)));
+    else if (fake.refusal != NULL)
         fake_send(sock, json_incref(fake.refusal));
     else
         fake_send_dataset(sock, &fake.answer);
@@ -106,22 +119,32 @@ static inline bool fake_stat(int sock)
     return true;
 }
 
+/* False: it hangs up. */
+static inline bool fake_answer(int sock, json_t *question)
+{
+    const char *op = json_string_value(json_object_get(question, "op"));
+
+    if (strcmp(op, "hello") == 0) {
+        fake_note(&fake.hello, question);
+        fake_send(sock, json_pack("{s:b}", "ok", 1));
+    } else if (strcmp(op, "open") == 0) {
+        fake_open(sock, question);
+    } else if (strcmp(op, "extents") == 0) { /* it has none yet */
+        fake_send(sock, json_pack("{s:b, s:[]}", "ok", 1, "extents"));
+    } else if (strcmp(op, "stat") == 0) {
+        return fake_stat(sock);
+    }
+    return true;
+}
+
 static inline void fake_serve(int sock)
 {
     struct msg m = MSG_INIT;
     bool here = true;
 
-    while (here && msg_recv(sock, &m, DLC_SEC(30), NULL) == 0) {
-        const char *op = json_string_value(json_object_get(m.body, "op"));
-
-        if (strcmp(op, "hello") == 0)
-            fake_send(sock, json_pack("{s:b}", "ok", 1));
-        else if (strcmp(op, "open") == 0)
-            fake_open(sock, m.body);
-        else if (strcmp(op, "extents") == 0) /* it has none yet */
-            fake_send(sock, json_pack("{s:b, s:[]}", "ok", 1, "extents"));
-        else if (strcmp(op, "stat") == 0)
-            here = fake_stat(sock);
+    for (unsigned i = 1; here && msg_recv(sock, &m, DLC_SEC(30), NULL) == 0; i++) {
+        if (fake.silent == 0 || i < fake.silent)
+            here = fake_answer(sock, m.body);
         msg_release(&m);
     }
 }
@@ -133,10 +156,13 @@ static inline void *fake_main(void *arg)
     (void)arg;
     while ((sock = accept(fake.listener, NULL, NULL)) >= 0) {
         atomic_store(&fake.sock, sock);
-        if (atomic_fetch_add(&fake.calls, 1) >= fake.hang_ups)
+        if (fake.door != NULL)
+            fake_send(sock, json_incref(fake.door));
+        else if (atomic_fetch_add(&fake.calls, 1) >= fake.hang_ups)
             fake_serve(sock);
         atomic_store(&fake.sock, -1);
         close(sock);
+        atomic_fetch_add(&fake.ended, 1);
     }
     return NULL;
 }
@@ -180,21 +206,27 @@ static inline void fake_good_answer(void)
     a->index_size = SHM_HDR_SIZE + FAKE_SAMPLES * sizeof(struct shm_slot);
 }
 
-static inline int fake_setup(void **state)
+/* It answers calls. */
+static inline void fake_start(void)
 {
     char path[256];
 
+    fake.listener = listener_open(unit_path("fake.sock", path), 8, &fake.addr);
+    assert_int_equal(pthread_create(&fake.thread, NULL, fake_main, NULL), 0);
+}
+
+static inline int fake_setup(void **state)
+{
     (void)state;
     unit_path("catalog", fake.catalog);
     unit_path("catalog-11", fake.other_catalog);
     fake.snapshot = fake_catalog(fake.catalog, FAKE_SAMPLES);
     fake_catalog(fake.other_catalog, FAKE_SAMPLES + 1);
-    fake.listener = listener_open(unit_path("fake.sock", path), 8, &fake.addr);
     fake.sock = -1;
-    fake.progress = fake.hang_ups = fake.lost_stats = 0;
-    fake.calls = fake.opens = fake.stats = 0;
+    fake.progress = fake.hang_ups = fake.lost_stats = fake.silent = 0;
+    fake.calls = fake.ended = fake.opens = fake.stats = 0;
     fake_good_answer();
-    assert_int_equal(pthread_create(&fake.thread, NULL, fake_main, NULL), 0);
+    fake_start();
     return 0;
 }
 
@@ -225,10 +257,13 @@ static inline int fake_teardown(void **state)
 {
     (void)state;
     fake_stop();
+    json_decref(fake.door);
     json_decref(fake.refusal);
+    json_decref(fake.place);
+    json_decref(fake.hello);
     json_decref(fake.question);
     json_decref(fake.stat);
-    fake.refusal = fake.question = fake.stat = NULL;
+    fake.door = fake.refusal = fake.place = fake.hello = fake.question = fake.stat = NULL;
     return 0;
 }
 

@@ -4,7 +4,6 @@
 #include "fake_daemon.h"
 
 #include <limits.h>
-#include <poll.h>
 
 #include "client/attach.h"
 #include "dlcache.h"
@@ -207,155 +206,13 @@ static void test_extents(void **state)
     assert_int_equal(opened(0), 0);
 }
 
-/* ---- calls over the socket ---- */
-
-/* A connection whose other end the test plays. */
-struct line {
-    struct shm_segment_hdr header; /* without a heartbeat */
-    struct attachment a;
-    int end;
-    _Atomic bool called;
-    struct msg answer;
-    struct dlc_err err;
-    int rc;
-};
-
-static struct line *line_new(void)
-{
-    struct line *l = test_calloc(1, sizeof(*l));
-    int fds[2];
-
-    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
-    l->a.header = &l->header;
-    l->a.sock = fds[0];
-    l->end = fds[1];
-    l->answer = (struct msg)MSG_INIT;
-    dlc_mtx_init(&l->a.rpc, LCK_rpc);
-    return l;
-}
-
-static void line_free(struct line *l)
-{
-    os_close(&l->a.sock);
-    os_close(&l->end);
-    msg_release(&l->answer);
-    dlc_mtx_release(&l->a.rpc);
-    test_free(l);
-}
-
-static void call(struct line *from, struct line *l, struct dlc_dur limit)
-{
-    json_t *ask = json_pack("{s:s}", "op", "any");
-
-    atomic_store(&l->called, true);
-    l->rc =
-        attach_call(&from->a, ask, -1, dlc_mono_add(dlc_mono_now(), limit), &l->answer, &l->err);
-    json_decref(ask);
-}
-
-struct caller {
-    struct line *over, *result;
-};
-
-static void *caller_main(void *arg)
-{
-    struct caller *c = arg;
-
-    call(c->over, c->result, DLC_SEC(30));
-    return NULL;
-}
-
-static void take_question(struct line *l)
-{
-    struct msg m = MSG_INIT;
-
-    assert_int_equal(msg_recv(l->end, &m, DLC_SEC(30), NULL), 0);
-    assert_string_equal(json_string_value(json_object_get(m.body, "op")), "any");
-    msg_release(&m);
-}
-
-/* Each thread gets the answer to its own question: the second is not sent before the first answer
- * has come. */
-static void test_one_question_at_a_time(void **state)
-{
-    struct line *l = line_new(), *second = line_new();
-    struct caller c[2] = {{l, l}, {l, second}};
-    struct pollfd p = {.fd = l->end, .events = POLLIN};
-    pthread_t t[2];
-
-    (void)state;
-    assert_int_equal(pthread_create(&t[0], NULL, caller_main, &c[0]), 0);
-    take_question(l);
-    assert_int_equal(pthread_create(&t[1], NULL, caller_main, &c[1]), 0);
-    while (!atomic_load(&second->called))
-        sched_yield();
-    assert_int_equal(poll(&p, 1, 100), 0);
-    fake_send(l->end, json_pack("{s:b, s:i}", "ok", 1, "n", 1));
-    take_question(l);
-    fake_send(l->end, json_pack("{s:b, s:i}", "ok", 1, "n", 2));
-    for (unsigned i = 0; i < 2; i++) {
-        pthread_join(t[i], NULL);
-        assert_int_equal(c[i].result->rc, 0);
-        assert_int_equal(json_integer_value(json_object_get(c[i].result->answer.body, "n")), i + 1);
-    }
-    line_free(second);
-    line_free(l);
-}
-
-/* Six times, with pauses; then the caller is told. */
-static void test_call_busy(void **state)
-{
-    struct line *l = line_new();
-
-    (void)state;
-    for (unsigned i = 0; i < 6 + 1; i++) /* one is left for the call after it */
-        fake_send(l->end, json_pack("{s:b, s:i}", "ok", 0, "code", DLC_EBUSY));
-    call(l, l, DLC_SEC(30));
-    assert_int_equal(l->rc, DLC_EBUSY);
-    for (unsigned i = 0; i < 6; i++)
-        take_question(l);
-    fake_send(l->end, json_pack("{s:b, s:i}", "ok", 1, "n", 3));
-    call(l, l, DLC_SEC(30));
-    assert_int_equal(l->rc, 0);
-    assert_int_equal(json_integer_value(json_object_get(l->answer.body, "n")), 3);
-    line_free(l);
-}
-
-static void test_call_fails(void **state)
-{
-    struct line *l = line_new();
-    struct dlc_mono start = dlc_mono_now();
-
-    (void)state;
-    fake_send(l->end, json_pack("{s:b, s:i, s:s}", "ok", 0, "code", DLC_ENOTFOUND, "error", "no"));
-    call(l, l, DLC_SEC(30));
-    assert_int_equal(l->rc, DLC_ENOTFOUND);
-    assert_string_equal(l->err.text, "no");
-    call(l, l, DLC_MS(100));
-    assert_int_equal(l->rc, DLC_ETIMEDOUT);
-    assert_true(dlc_mono_since(start).ns >= DLC_MS(100).ns);
-    os_close(&l->end);
-    call(l, l, DLC_SEC(30));
-    assert_int_equal(l->rc, DLC_ENODAEMON);
-    line_free(l);
-}
-
 #define T(f) cmocka_unit_test_setup_teardown(f, fake_setup, fake_teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_good),
-        T(test_question),
-        cmocka_unit_test(test_one_question_at_a_time),
-        cmocka_unit_test(test_call_busy),
-        cmocka_unit_test(test_call_fails),
-        T(test_refused),
-        T(test_busy),
-        T(test_hangs_up),
-        T(test_sizes),
-        T(test_versions),
-        T(test_extents),
+        T(test_good),     T(test_question), T(test_refused),  T(test_busy),
+        T(test_hangs_up), T(test_sizes),    T(test_versions), T(test_extents),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
