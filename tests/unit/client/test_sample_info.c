@@ -141,6 +141,62 @@ static void test_columns(void **state)
     assert_int_equal(dlc_column(&ds, 1, "year", NULL, 0), DLC_ENOTFOUND);
 }
 
+/* Where the daemon says that a named dataset lies, else where it was opened. */
+static void test_location(void **state)
+{
+    char url[] = "dataset:x", place[] = "s3://b/x/";
+
+    (void)state;
+    ds.url = url;
+    assert_gives("dataset:x", dlc_location(&ds, buf, cap));
+    ds.place = place;
+    assert_gives("s3://b/x/", dlc_location(&ds, buf, cap));
+    ds.url = ds.place = NULL;
+}
+
+/* A dataset of which nothing but its samples is known. */
+static void test_plain(void **state)
+{
+    struct catalog_builder *b = catalog_builder_new();
+    struct dlc_dataset plain = {.tag = DATASET_TAG, .shown = ds.shown};
+    uint64_t first, count;
+    char path[256];
+
+    (void)state;
+    assert_int_equal(catalog_builder_add(b, "k", 1, 5, "e", NULL), 0);
+    assert_int_equal(catalog_builder_finish(b, unit_path("p", path), "file:///p/", NULL), 0);
+    catalog_builder_free(&b);
+    assert_int_equal(catalog_open(path, &plain.catalog, NULL), 0);
+    assert_int_equal(dlc_count(&plain), 1);
+    assert_int_equal(dlc_split_count(&plain), 0);
+    assert_int_equal(dlc_split_name(&plain, 0, NULL, 0), DLC_EINVAL);
+    assert_int_equal(dlc_split(&plain, "train", &first, &count), DLC_ENOTFOUND);
+    assert_int_equal(dlc_class_count(&plain), 0);
+    assert_int_equal(dlc_column_count(&plain), 0);
+    catalog_close(&plain.catalog);
+}
+
+/* The last error is that of the last call that failed. */
+static void test_success_keeps_last_error(void **state)
+{
+    char buf[16], kept[512];
+    uint64_t i, count;
+
+    (void)state;
+    assert_int_equal(dlc_find(&ds, "no such key", &i), DLC_ENOTFOUND);
+    snprintf(kept, sizeof(kept), "%s", dlc_last_error());
+    assert_non_null(strstr(kept, "no such key"));
+    assert_int_equal(dlc_find(&ds, "k1", &i), 0);
+    assert_int_equal(dlc_key(&ds, 1, buf, sizeof(buf)), 2);
+    assert_int_equal(dlc_size(&ds, 1), 101);
+    assert_int_equal(dlc_target(&ds, 0, &i), 0);
+    assert_int_equal(dlc_label(&ds, 1), 1);
+    assert_int_equal(dlc_class_name(&ds, 0, buf, sizeof(buf)), 3);
+    assert_int_equal(dlc_split(&ds, "val", &i, &count), 0);
+    assert_int_equal(dlc_column(&ds, 0, "title", buf, sizeof(buf)), 3);
+    assert_string_equal(dlc_last_error(), kept);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +204,9 @@ int main(void)
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_splits),
         cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_location),
+        cmocka_unit_test(test_plain),
+        cmocka_unit_test(test_success_keeps_last_error),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
