@@ -99,11 +99,21 @@ static bool from_the_second_time_on(struct interrupt *i)
     return ++times_asked > 1;
 }
 
+/* A dataset whose bucket answers slowly to this process; to the daemon, which lists it, at once. */
+static struct dlc_dataset *open_slow(const char *latency)
+{
+    char url[512];
+    struct dlc_dataset *ds = open_at(&d, dataset("s", N, SIZE, "", url), 0);
+
+    mem_free(&ds->url);
+    ds->url = mem_str(dataset("s", N, SIZE, latency, url));
+    return ds;
+}
+
 /* The bucket takes ten seconds: whoever cannot wait gets away, and is asked no more afterwards. */
 static void test_in_time(void **state)
 {
-    char url[512];
-    struct dlc_dataset *ds = open_at(&d, dataset("s", N, SIZE, "?latency=10s", url), 0);
+    struct dlc_dataset *ds = open_slow("?latency=10s");
     struct interrupt asked = {.ask = from_the_second_time_on};
     struct dlc_mono start = dlc_mono_now();
     struct dlc_err err = DLC_ERR_INIT;
