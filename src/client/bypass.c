@@ -41,17 +41,16 @@ struct bucket_config direct_config(const struct dlc_dataset *ds)
     return bc;
 }
 
-static int open_direct_locked(struct dlc_dataset *ds, struct dlc_err *err)
+/* ds->direct stays NULL where it fails. */
+static void open_direct_locked(struct dlc_dataset *ds, struct dlc_err *err)
 {
     const struct bucket_config bc = direct_config(ds);
     struct url u = URL_INIT;
-    int rc = url_parse(&u, ds->place != NULL ? ds->place : ds->url, err);
 
     dlc_mtx_assert_held(&ds->direct_mtx);
-    if (rc == 0)
-        rc = bucket_open(&u, &bc, &ds->direct, err);
+    if (url_parse(&u, ds->place != NULL ? ds->place : ds->url, err) == 0)
+        bucket_open(&u, &bc, &ds->direct, err);
     url_release(&u);
-    return rc;
 }
 
 static struct bucket *direct_bucket(struct dlc_dataset *ds, struct dlc_err *err)
@@ -59,8 +58,8 @@ static struct bucket *direct_bucket(struct dlc_dataset *ds, struct dlc_err *err)
     struct bucket *b;
 
     dlc_mtx_lock(&ds->direct_mtx);
-    if (ds->direct == NULL && open_direct_locked(ds, err) < 0)
-        ds->direct = NULL;
+    if (ds->direct == NULL)
+        open_direct_locked(ds, err);
     b = ds->direct;
     dlc_mtx_unlock(&ds->direct_mtx);
     return b;

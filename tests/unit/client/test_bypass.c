@@ -45,7 +45,10 @@ static void test_as_configured(void **state)
     set(&ds->config, "retries", "9");
     set(&ds->config, "region", "moon-1");
     set(&ds->config, "profile", "me");
+    assert_int_equal(direct_config(ds).path_style, -1); /* by the endpoint */
+    set(&ds->config, "path-style", "true");
     bc = direct_config(ds);
+    assert_int_equal(bc.path_style, 1);
     assert_int_equal(bc.stall_timeout.ns, DLC_SEC(7).ns);
     assert_int_equal(bc.connect_timeout.ns, DLC_SEC(3).ns);
     assert_int_equal(bc.deadline.ns, DLC_MS(1234).ns);
