@@ -10,6 +10,10 @@
  *
  * A thread that sleeps is taken for one that waits for the lock. It may sleep for another reason, so
  * a missing lock can escape; a lock that is held is never reported.
+ *
+ * What makes no system call under its lock must wait while another thread has it:
+ *
+ *     assert_true(waits_for(client_lock, client_unlock, reaps, ds));
  */
 #ifndef DLC_TESTS_LOCK_HELD_H
 #define DLC_TESTS_LOCK_HELD_H
@@ -96,6 +100,42 @@ static inline unsigned lock_watch_end(void)
         pthread_join(lock_watched.trials[i].thread, NULL);
     assert_int_equal(lock_watched.without, 0);
     return lock_watched.n;
+}
+
+struct lock_waiter {
+    void (*f)(void *arg);
+    void *arg;
+    _Atomic pid_t tid;
+    _Atomic bool done;
+};
+
+static inline void *lock_waiter_main(void *arg)
+{
+    struct lock_waiter *w = arg;
+
+    atomic_store(&w->tid, gettid());
+    w->f(w->arg);
+    atomic_store(&w->done, true);
+    return NULL;
+}
+
+/* Calls f on another thread while this one holds the lock. Has f waited? */
+static inline bool waits_for(void (*lock)(void), void (*unlock)(void), void (*f)(void *arg),
+                             void *arg)
+{
+    struct lock_waiter w = {.f = f, .arg = arg};
+    pthread_t t;
+    bool waits;
+
+    lock();
+    assert_int_equal(pthread_create(&t, NULL, lock_waiter_main, &w), 0);
+    while (!atomic_load(&w.done) &&
+           (atomic_load(&w.tid) == 0 || thread_state(atomic_load(&w.tid)) != 'S'))
+        sched_yield();
+    waits = !atomic_load(&w.done);
+    unlock();
+    pthread_join(t, NULL);
+    return waits;
 }
 
 #endif

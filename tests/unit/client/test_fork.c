@@ -2,10 +2,12 @@
 /* fork() with datasets open: each process reads through a session of its own. */
 // timeout: 120
 #include "daemon.h"
-
-#include <pthread.h>
+#include "lock_held.h"
+#include "proc_self.h"
 
 #include "base/fault.h"
+#include "client/dataset.h"
+#include "client/process.h"
 
 #define N    100u
 #define SIZE 20000u
@@ -100,23 +102,13 @@ static void test_child_of_one_that_lost_its_daemon(void **state)
     assert_int_equal(child_of(reads_and_counts), 0); /* nor has it found one again */
 }
 
-static struct dlc_view held;
+static struct dlc_view held, two[2];
 
 /* How many segments are mapped here. */
 static unsigned segments(void)
 {
-    FILE *f = fopen("/proc/self/maps", "re");
-    char line[512];
-    unsigned n = 0;
-
-    while (f != NULL && fgets(line, sizeof(line), f) != NULL)
-        n += strstr(line, "dlcache-segment") != NULL;
-    if (f != NULL)
-        fclose(f);
-    return n;
+    return segments_of(getpid());
 }
-
-static struct dlc_view two[2];
 
 /* The memory of the parent's views stays mapped until the last of them is put, and no longer. */
 static int puts_two_views(void)
@@ -369,6 +361,205 @@ static void test_fork_while_attaching(void **state)
     assert_int_equal(stat_of(&d, "datasets", "pins"), 0);
 }
 
+/* ---- what the parent's other threads were doing ---- */
+
+static struct dlc_mtx *locks[5];
+
+static void take_locks(void)
+{
+    for (unsigned i = 0; i < unit_count(locks); i++)
+        dlc_mtx_lock(locks[i]);
+}
+
+static void give_locks(void)
+{
+    for (unsigned i = unit_count(locks); i-- > 0;)
+        dlc_mtx_unlock(locks[i]);
+}
+
+/* In a child: the locks that were held, and a thread that was looking for a daemon. */
+static int finds_nothing_busy(void)
+{
+    for (unsigned i = 0; i < unit_count(locks); i++)
+        if (!dlc_mtx_trylock(locks[i]))
+            return 20 + (int)i;
+    give_locks();
+    return reads_and_counts();
+}
+
+static void *forks(void *arg)
+{
+    *(int *)arg = child_of(finds_nothing_busy);
+    return NULL;
+}
+
+/* The child has none of the parent's threads, so nobody would end what they have begun. */
+static void test_threads_of_parent_are_busy(void **state)
+{
+    struct attachment *a;
+    int result = -1;
+    pthread_t t;
+
+    (void)state;
+    read_one(ds, 1);
+    a = ds->cur;
+    locks[0] = &ds->mtx; /* by rank */
+    locks[1] = &ds->direct_mtx;
+    locks[2] = &a->rpc;
+    locks[3] = &a->mtx;
+    locks[4] = &ds->importance.mtx;
+    atomic_store(&ds->attaching, true);
+    take_locks();
+    assert_int_equal(pthread_create(&t, NULL, forks, &result), 0);
+    pthread_join(t, NULL);
+    give_locks();
+    atomic_store(&ds->attaching, false);
+    assert_int_equal(result, 0);
+}
+
+static void forks_and_goes_on(void *arg)
+{
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit(reads_and_counts());
+    *(pid_t *)arg = pid;
+}
+
+/* What the process-wide lock guards is whole in a child. */
+static void test_fork_waits_for_lock(void **state)
+{
+    pid_t pid = -1;
+    int status;
+
+    (void)state;
+    read_one(ds, 1);
+    fflush(NULL);
+    assert_true(waits_for(client_lock, client_unlock, forks_and_goes_on, &pid));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+/* ---- what a child keeps ---- */
+
+static int has_input_and_no_weights(void)
+{
+    if (fcntl(STDIN_FILENO, F_GETFD) < 0)
+        return 1;
+    if (proc_mapped("weights") != 0 || ds->importance.job != NULL || ds->importance.samples != NULL)
+        return 2;
+    dlc_close(&ds);
+    return fcntl(STDIN_FILENO, F_GETFD) < 0 ? 3 : 0;
+}
+
+/* A child lets go of the weights, which keep memory of the daemon, and of nothing that is not ours. */
+static void test_child_keeps_no_weights(void **state)
+{
+    const uint64_t samples[] = {1, 2, 3};
+    const struct dlc_importance spec = {.job = "f", .samples = samples, .n_samples = 3};
+
+    (void)state;
+    read_one(ds, 1);
+    assert_int_equal(dlc_importance(ds, &spec), 0);
+    assert_int_equal(proc_mapped("weights"), 1);
+    assert_int_equal(child_of(has_input_and_no_weights), 0);
+    assert_int_equal(proc_mapped("weights"), 1);
+}
+
+static int puts_views_of_two_daemons(void)
+{
+    if (segments() != 2 || !is_sample(&two[0], 2) || !is_sample(&two[1], 3))
+        return 1;
+    dlc_put(ds, &two[0]);
+    if (segments() != 1 || !is_sample(&two[1], 3))
+        return 2;
+    dlc_put(ds, &two[1]);
+    return segments() == 0 ? 0 : 3;
+}
+
+static int forks_holding_views(void)
+{
+    int rc = child_of(puts_views_of_two_daemons);
+
+    return rc != 0 ? rc : puts_views_of_two_daemons();
+}
+
+/* A view of a daemon that the parent has lost is held as well, also by a child of the child. */
+static void test_views_of_lost_daemon(void **state)
+{
+    struct dlc_stats st;
+
+    (void)state;
+    dlc_dataset_stats(ds, &st);
+    assert_int_equal(dlc_get(ds, 2, &two[0]), 0);
+    daemon_kill(&d);
+    daemon_start(&d);
+    for (uint64_t before = st.reconnects; st.reconnects == before; dlc_dataset_stats(ds, &st))
+        read_one(ds, 1);
+    assert_int_equal(dlc_get(ds, 3, &two[1]), 0);
+    assert_int_equal(child_of(forks_holding_views), 0);
+    dataset_reap(ds);
+    assert_int_equal(segments(), 2); /* the parent's pins are still there */
+    assert_true(is_sample(&two[0], 2) && is_sample(&two[1], 3));
+    dlc_put(ds, &two[0]);
+    dlc_put(ds, &two[1]);
+}
+
+static int gate[2]; /* the child says that it reads */
+
+static int waits_for_the_end(void)
+{
+    int rc = reads_all();
+
+    dlc_put(ds, &held); /* the parent's: that its memory goes is no reason to watch no more */
+    if (rc != 0 || segments() != 1 || os_write_all(gate[1], "R", 1) < 0)
+        return 1;
+    for (unsigned i = 0; segments() != 0; i++) {
+        if (i == 30000)
+            return 2;
+        poll(NULL, 0, 1);
+    }
+    return 0;
+}
+
+/* A child that makes no call gives the memory of a daemon that ends back, too. */
+static void test_child_watches_its_daemon(void **state)
+{
+    pid_t pid;
+    int status;
+    char c;
+
+    (void)state;
+    assert_int_equal(pipe2(gate, O_CLOEXEC), 0);
+    assert_int_equal(dlc_get(ds, 7, &held), 0);
+    fflush(NULL);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(waits_for_the_end());
+    os_close(&gate[1]);
+    assert_int_equal(read(gate[0], &c, 1), 1);
+    daemon_kill(&d);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    os_close(&gate[0]);
+    dlc_put(ds, &held);
+    daemon_start(&d);
+}
+
+/* The bucket that the parent has open is read by threads of the parent. */
+static void test_child_reads_past_cache(void **state)
+{
+    (void)state;
+    daemon_kill(&d);
+    until(segments() == 0);
+    read_one(ds, 1);
+    assert_non_null(ds->direct);
+    assert_int_equal(child_of(reads_all), 0);
+    read_one(ds, 2);
+    daemon_start(&d);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +572,12 @@ int main(void)
         cmocka_unit_test(test_fork_while_attaching),
         cmocka_unit_test(test_two_views_of_parent),
         cmocka_unit_test(test_child_of_one_that_lost_its_daemon),
+        cmocka_unit_test(test_threads_of_parent_are_busy),
+        cmocka_unit_test(test_fork_waits_for_lock),
+        cmocka_unit_test(test_child_keeps_no_weights),
+        cmocka_unit_test(test_views_of_lost_daemon),
+        cmocka_unit_test(test_child_watches_its_daemon),
+        cmocka_unit_test(test_child_reads_past_cache),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
