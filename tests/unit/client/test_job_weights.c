@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Weights of a job in shared memory: who maps them, for how long, and from whom they are taken. */
+#include "lock_held.h"
 #include "proc_self.h"
 
 #include <sys/socket.h>
 
 #include "base/fault.h"
+#include "base/mem.h"
 #include "base/syscalls.h"
 #include "catalog/catalog.h"
 #include "client/dataset.h"
 #include "client/job_weights.h"
+#include "client/process.h"
 #include "ipc/frame.h"
 
 #define N    10u
@@ -111,8 +114,36 @@ static void test_bring_along(void **state)
     mapped_weights_install(&w->ds, same, true);
     assert_true(weights_get(&same->w, 0) == 2);
     assert_true(weights_get(&same->w, N - 1) == 4);
+    assert_int_equal(weights_stored(&same->w, WEIGHTS_SENDER),
+                     2); /* nothing that was not learned */
     mapped_weights_install(&w->ds, other, false);
     assert_true(weights_get(&other->w, 0) <= 0);
+}
+
+static struct world *installing;
+
+static void installs(void *arg)
+{
+    mapped_weights_install(&installing->ds, arg, false);
+}
+
+static void lock_weights(void)
+{
+    dlc_mtx_lock(&installing->ds.importance.mtx);
+}
+
+static void unlock_weights(void)
+{
+    dlc_mtx_unlock(&installing->ds.importance.mtx);
+}
+
+/* Neither fork() nor who learns finds others in the middle of something. */
+static void test_install_is_locked(void **state)
+{
+    installing = *state;
+    assert_true(waits_for(client_lock, client_unlock, installs, own(installing)));
+    assert_true(waits_for(lock_weights, unlock_weights, installs, own(installing)));
+    assert_int_equal(proc_mapped(NAME), 1);
 }
 
 static void test_own_refused(void **state)
@@ -166,8 +197,10 @@ static void answer_json(struct world *w, json_t *body)
 static int ask(struct world *w, struct mapped_weights **m)
 {
     struct dlc_err err = DLC_ERR_INIT;
-    int rc = mapped_weights_ask(&w->ds, &w->a, "job", true, m, &err);
+    int rc;
 
+    *m = (void *)w; /* of no meaning */
+    rc = mapped_weights_ask(&w->ds, &w->a, "job", true, m, &err);
     assert_int_equal(rc, err.code);
     assert_int_equal(rc < 0, *m == NULL);
     return rc;
@@ -227,12 +260,46 @@ static void test_tell(void **state)
     w->ds.importance.job = NULL;
 }
 
+/* What is asked, refused or given up leaves nothing behind; nor does an end. */
+static void test_nothing_is_left(void **state)
+{
+    struct world *w = *state;
+    struct importance *im = &w->ds.importance;
+    struct mapped_weights *m;
+    size_t used = 0;
+
+    for (unsigned i = 0; i < 101; i++) {
+        struct msg q = MSG_INIT;
+
+        answer(w, weights_size(N), true);
+        assert_int_equal(ask(w, &m), 0);
+        mapped_weights_put(&w->ds, &m);
+        answer_json(w, json_pack("{s:b, s:i}", "ok", 0, "code", DLC_EDENIED));
+        assert_int_equal(ask(w, &m), DLC_EDENIED);
+        for (unsigned k = 0; k < 2; k++) {
+            assert_int_equal(msg_recv(w->end, &q, DLC_SEC(5), NULL), 0);
+            msg_release(&q);
+        }
+        mapped_weights_install(&w->ds, own(w), false);
+        im->job = mem_str("job");
+        im->samples = mem_alloc(100);
+        im->scale.count = 7;
+        importance_release(im);
+        assert_null(im->mapped);
+        assert_int_equal(im->scale.count, 0);
+        used = i == 0 ? unit_heap() : used;
+    }
+    if (!UNIT_SANITIZED)
+        assert_true(unit_heap() < used + 1600);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_references), T(test_bring_along), T(test_own_refused), T(test_ask), T(test_tell),
+        T(test_references), T(test_bring_along), T(test_install_is_locked), T(test_own_refused),
+        T(test_ask),        T(test_tell),        T(test_nothing_is_left),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
