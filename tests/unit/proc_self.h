@@ -33,6 +33,18 @@ static inline unsigned proc_mappings(void)
     return proc_mapped("-");
 }
 
+/* Pages of address space. Unlike the number of mappings it grows when one joins its neighbour. */
+static inline unsigned long proc_pages(void)
+{
+    FILE *f = fopen("/proc/self/statm", "re");
+    unsigned long pages = 0;
+
+    assert_non_null(f);
+    assert_int_equal(fscanf(f, "%lu", &pages), 1);
+    fclose(f);
+    return pages;
+}
+
 /* The flag of two letters ("dd": not in core files) of all mappings whose line holds `name`. */
 static inline bool proc_all_have_flag(const char *name, const char *flag)
 {

@@ -151,10 +151,10 @@ static bool made_memory(struct line *l, uint64_t size)
 static void test_memory_is_used_again(void **state)
 {
     struct line *l = *state;
-    unsigned before;
+    unsigned long before;
 
     made_memory(l, SIZE);
-    before = proc_mappings();
+    before = proc_pages();
     assert_int_equal(l->v.priv[0], 2 * MB);
     assert_false(made_memory(l, SIZE - 1));
     assert_int_equal(l->v.priv[0], 2 * MB);
@@ -172,7 +172,46 @@ static void test_memory_is_used_again(void **state)
         assert_int_equal(map(l), DLC_EBYPASS);
     }
     if (!UNIT_SANITIZED) /* a sanitizer maps memory of its own */
-        assert_true(proc_mappings() <= before);
+        assert_true(proc_pages() <= before);
+}
+
+/* The kernel may reclaim what is kept. */
+static void test_kept_memory_may_be_reclaimed(void **state)
+{
+    struct line *l = *state;
+
+    answer_right(l);
+    assert_int_equal(map(l), 0);
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(advise), .nth = 1000}); /* only counts */
+    put(l);
+    assert_int_equal(fault_calls(), 1);
+    fault_disarm();
+}
+
+/* Views that are held at once have memory of their own; one of them is kept when they are put. */
+static void test_two_views(void **state)
+{
+    struct line *l = *state;
+    unsigned long before = 0;
+
+    for (unsigned i = 0; i < 20; i++) {
+        struct dlc_view first;
+
+        answer_right(l);
+        assert_int_equal(map(l), 0);
+        first = l->v;
+        answer(l, 2 * MB, 2 * MB, hash64(l->bytes, 2 * MB));
+        assert_int_equal(map(l), 0);
+        assert_int_equal(l->v.priv[0], 2 * MB); /* not a byte more than it needs */
+        assert_memory_equal(first.data, l->bytes, SIZE);
+        assert_memory_equal(l->v.data, l->bytes, 2 * MB);
+        put(l);
+        l->v = first;
+        put(l);
+        before = i == 0 ? proc_pages() : before;
+    }
+    if (!UNIT_SANITIZED)
+        assert_true(proc_pages() <= before);
 }
 
 static void test_wrong_once(void **state)
@@ -299,11 +338,18 @@ static void test_descriptor_0(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_right),           T(test_memory_is_used_again),
-        T(test_wrong_once),      T(test_wrong_twice),
-        T(test_dropped),         T(test_refused),
-        T(test_nonsense),        T(test_empty),
-        T(test_nothing_is_left), T(test_descriptor_0),
+        T(test_right),
+        T(test_memory_is_used_again),
+        T(test_kept_memory_may_be_reclaimed),
+        T(test_two_views),
+        T(test_wrong_once),
+        T(test_wrong_twice),
+        T(test_dropped),
+        T(test_refused),
+        T(test_nonsense),
+        T(test_empty),
+        T(test_nothing_is_left),
+        T(test_descriptor_0),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
