@@ -150,6 +150,16 @@ static int await(struct attachment *a, struct shm_cell *c, struct dlc_mono deadl
     return 0;
 }
 
+/* Why take_cell() gave none. */
+static int no_cell(struct attachment *a, bool patient, struct dlc_err *err)
+{
+    if (attachment_lost(a))
+        return dlc_err_set(err, DLC_ENODAEMON, "the daemon was lost");
+    if (!patient && attachment_hangs(a))
+        return hangs(err);
+    return dlc_err_set(err, DLC_ETIMEDOUT, "no free request cell in time");
+}
+
 int miss_wait(struct attachment *a, uint64_t sample, struct dlc_mono deadline, bool patient,
               struct dlc_err *err)
 {
@@ -158,12 +168,8 @@ int miss_wait(struct attachment *a, uint64_t sample, struct dlc_mono deadline, b
     if (!patient && attachment_hangs(a))
         return hangs(err);
     cell = take_cell(a, CELL_WAITED, deadline, patient);
-    if (cell < 0 && attachment_lost(a))
-        return dlc_err_set(err, DLC_ENODAEMON, "the daemon was lost");
-    if (cell < 0 && !patient && attachment_hangs(a))
-        return hangs(err);
     if (cell < 0)
-        return dlc_err_set(err, DLC_ETIMEDOUT, "no free request cell in time");
+        return no_cell(a, patient, err);
     ask_for(a, cell, sample);
     rc = await(a, &a->cells[cell], deadline, patient, err);
     if (rc == 0)

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "base/cancel.h"
+#include "base/fault.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/syscalls.h"
@@ -244,6 +245,23 @@ static void test_waits_for_a_cell(void **state)
     assert_int_equal(asked(SHM_CELLS)->sample, 1000);
 }
 
+/* A wait sleeps: it looks for the daemon ten times a second, and for a cell once a millisecond. */
+static void test_waits_asleep(void **state)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+
+    (void)state;
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(poll), .nth = 1000000}); /* only counts */
+    assert_int_equal(ask(7, DLC_MS(350), false, &err), DLC_ETIMEDOUT);
+    assert_in_range(fault_calls(), 1, 4);
+    for (unsigned i = 1; i < SHM_CELLS; i++)
+        miss_ask(a, i);
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(poll), .nth = 1000000});
+    assert_int_equal(ask(8, SOON, false, &err), DLC_ETIMEDOUT);
+    assert_in_range(fault_calls(), 1, 35);
+    fault_disarm();
+}
+
 /* The daemon has gone: a wait ends soon, whether for a cell or for its answer. */
 static void test_lost(void **state)
 {
@@ -293,6 +311,23 @@ static void test_hangs_without_a_cell(void **state)
     assert_int_equal(ask(2, LONG, false, &err), DLC_EBYPASS);
     assert_string_equal(err.text, "the daemon hangs");
     assert_int_equal(ask(2, SOON, true, &err), DLC_ETIMEDOUT);
+}
+
+/* A hint is not worth waiting for a daemon that is known to hang. */
+static void test_prefetch_while_it_hangs(void **state)
+{
+    struct dlc_mono start;
+    uint64_t sample = 1;
+
+    (void)state;
+    use_up_cells();
+    atomic_store(&segment->heartbeat, 5);
+    atomic_store(&a->hung_at, 5);
+    start = dlc_mono_now();
+    for (unsigned i = 0; i < 50; i++) /* of 100 ms each, were it waited for */
+        assert_int_equal(miss_prefetch(a, &sample, 1), DLC_ETIMEDOUT);
+    assert_true(dlc_mono_since(start).ns < DLC_SEC(4).ns);
+    assert_int_equal(tail(), SHM_CELLS);
 }
 
 /* A request over the socket, which may take as long as it takes, unless the daemon hangs. */
@@ -361,9 +396,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_doorbell, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_given_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_waits_for_a_cell, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_waits_asleep, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lost, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hangs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hangs_without_a_cell, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_prefetch_while_it_hangs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_call_hangs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cancelled, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_prefetch, set_up, tear_down),
