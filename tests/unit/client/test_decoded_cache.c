@@ -5,9 +5,13 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "base/fault.h"
+#include "cache/decoded/decoded_header.h"
+#include "cache/memory/memory.h"
+#include "client/attach.h"
 #include "client/attachment.h"
 #include "client/decoded_cache.h"
-#include "cache/memory/memory.h"
+#include "client/miss.h"
 #include "ipc/shm.h"
 
 #define N    50u
@@ -170,6 +174,100 @@ static void test_slots_are_locked(void **state)
     decoded_handle_close(&c.k);
 }
 
+/* A decoded sample whose header says another policy is not given, and is counted. */
+static void test_of_another_policy(void **state)
+{
+    struct decoded_handle *k = handle_at(KIND + 3);
+    json_int_t before = stat_of(&d, "memory", "decoded");
+    struct decoded_handle_figures f;
+    struct shm_cell *c;
+    struct dlc_view v;
+    struct upload g;
+
+    (void)state;
+    until(decoded_handle_reserve(k, LEN, &g));
+    fill_bytes(g.data, 4, LEN);
+    decoded_seal((char *)g.data - sizeof(struct shm_decoded_hdr), 4, KIND, LEN);
+    c = &g.a->cells[g.number];
+    c->op = SHM_OP_UPLOAD;
+    c->sample = 4;
+    c->len = sizeof(struct shm_decoded_hdr) + LEN;
+    atomic_store(&c->state, SHM_CELL_ASKED);
+    miss_submit(g.a, (int)g.number);
+    decoded_handle_cancel(k, &g);
+    until(stat_of(&d, "memory", "decoded") == before + 1);
+    for (unsigned i = 1; i < 3; i++) {
+        assert_false(decoded_handle_get(k, 4, &v));
+        assert_null(v.data); /* nothing is held */
+        decoded_handle_figures(k, &f);
+        assert_int_equal(f.unsound, i);
+    }
+    decoded_handle_close(&k);
+}
+
+/* Who has put its views and ended its uploads holds nothing. */
+static void test_nothing_is_held(void **state)
+{
+    struct decoded_handle *k = handle_at(KIND + 4);
+    struct attachment *a;
+    struct dlc_view v;
+    struct upload g;
+
+    (void)state;
+    until(decoded_handle_reserve(k, LEN, &g));
+    a = g.a;
+    assert_int_equal(a->users, 1);
+    decoded_handle_cancel(k, &g);
+    assert_int_equal(a->users, 0);
+    until(give(k, 1));
+    assert_int_equal(a->users, 0);
+    until(has(k, 1));
+    assert_int_equal(attachment_held(a), 0);
+    assert_true(decoded_handle_get(k, 1, &v));
+    assert_int_equal(attachment_held(a), 1);
+    decoded_handle_put(k, &v);
+    assert_int_equal(attachment_held(a), 0);
+    assert_false(decoded_handle_reserve(k, SHM_UPLOAD_SIZE, &g));
+    assert_int_equal(a->users, 0);
+    decoded_handle_close(&k);
+}
+
+/* Settings that cannot be read: no decoded cache, and a reason. */
+static void test_no_settings(void **state)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    struct decoded_handle *k = (void *)&err;
+
+    (void)state;
+    setenv("DLCACHE_CONFIG", "/nonexistent/settings", 1);
+    assert_true(decoded_handle_open(ds, KIND, &k, &err) < 0);
+    unsetenv("DLCACHE_CONFIG");
+    assert_null(k);
+    assert_non_null(strstr(err.text, "/nonexistent/settings"));
+}
+
+/* An upload notices that the daemon has gone, also where no thread watches for it. */
+static void test_lost_while_not_watched(void **state)
+{
+    struct decoded_handle *k;
+    struct attachment *a;
+    struct upload g;
+
+    (void)state;
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(epoll_ctl), .nth = 1, .pid = getpid()});
+    k = handle_at(KIND);
+    assert_true(fault_disarm());
+    until(decoded_handle_reserve(k, LEN, &g));
+    a = g.a;
+    assert_false(a->watched);
+    decoded_handle_cancel(k, &g);
+    daemon_kill(&d);
+    assert_false(decoded_handle_reserve(k, LEN, &g));
+    assert_true(a->unmapped); /* its memory goes back */
+    daemon_start(&d);
+    decoded_handle_close(&k);
+}
+
 static void test_kinds_are_bounded(void **state)
 {
     struct decoded_handle *k[8], *more;
@@ -239,9 +337,13 @@ int main(void)
         cmocka_unit_test(test_given_and_read_by_another),
         cmocka_unit_test(test_upload_slots_come_back),
         cmocka_unit_test(test_slots_are_locked),
+        cmocka_unit_test(test_of_another_policy),
+        cmocka_unit_test(test_nothing_is_held),
+        cmocka_unit_test(test_no_settings),
         cmocka_unit_test(test_kinds_are_bounded),
         cmocka_unit_test(test_idle_make_room),
         cmocka_unit_test(test_daemon_killed),
+        cmocka_unit_test(test_lost_while_not_watched),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
