@@ -1,62 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which positions change places, one call at a time. The test plays the daemon: its slots, horizon
- * and head of the ring. Orders are sequential, so that sample i is read at position i. */
+/* Which positions change places, one call at a time. */
 #include "client/substitution.h"
-#include "unit.h"
+#include "lock_held.h"
+#include "reading_world.h"
 
-#include "base/mem.h"
-#include "client/attachment.h"
-#include "client/dataset.h"
-
-struct world {
-    struct dlc_dataset *ds;
-    struct attachment *a;
-    struct shm_session_hdr *session;
-    struct shm_slot *slots;
-};
-
-static struct world w;
-
-/* An order over n samples, read up to `pos`. */
-static void begin(uint64_t n, uint64_t pos, uint64_t horizon)
-{
-    struct reading *r;
-
-    w.ds = mem_new(struct dlc_dataset);
-    w.a = mem_new(struct attachment);
-    w.session = mem_zero(SHM_HDR_SIZE);
-    w.slots = mem_zero(n * sizeof(*w.slots));
-    w.a->session = w.session;
-    w.a->slots = w.slots;
-    w.a->n = n;
-    atomic_store(&w.session->horizon, horizon);
-    atomic_store(&w.ds->cur, w.a);
-    r = &w.ds->reading;
-    r->spec = (struct order_spec){.kind = ORDER_SEQUENTIAL, .n = n};
-    r->schedule = schedule_new(&r->spec, 0, 0, NULL);
-    assert_non_null(r->schedule);
-    r->relaxed = r->swaps = true;
-    r->pos = r->dealt = pos;
-    schedule_move(r->schedule, pos);
-}
-
-static int end(void **state)
-{
-    (void)state;
-    if (w.ds != NULL)
-        schedule_free(&w.ds->reading.schedule);
-    mem_free(&w.ds);
-    mem_free(&w.a);
-    mem_free(&w.session);
-    mem_free(&w.slots);
-    return 0;
-}
-
-static void resident(uint64_t from, uint64_t to)
-{
-    for (uint64_t i = from; i <= to; i++)
-        atomic_store(&w.slots[i].where, shm_where_make(SHM_READY, 0, 1));
-}
+#include "client/process.h"
 
 /* Settle n positions and those ahead. Up to where, as the daemon sees it. */
 static uint64_t settle(size_t n)
@@ -247,15 +195,54 @@ static void test_none(void **state)
     assert_int_equal(w.a->swaps_tail, 0);
 }
 
+/* The dataset of the daemon has fewer samples: it has no slots for the rest. */
+static void test_fewer_slots(void **state)
+{
+    (void)state;
+    begin(100, 0, 3);
+    w.a->n = 50;
+    resident(50, 99);
+    assert_int_equal(settle(0), 3);
+    assert_int_equal(w.a->swaps_tail, 0);
+    resident(49, 49);
+    assert_int_equal(settle(1), 4);
+    assert_int_equal(w.a->swaps_tail, 1);
+}
+
+static void settles(void *arg)
+{
+    (void)arg;
+    settle(1);
+}
+
+/* (CLIENT-SUBSTITUTION-2) */
+static void test_swaps_are_locked(void **state)
+{
+    (void)state;
+    begin(100, 0, 10);
+    resident(50, 50);
+    assert_true(waits_for(client_lock, client_unlock, settles, NULL));
+    assert_swap(0, 0, 50);
+}
+
 #define T(f) cmocka_unit_test_teardown(f, end)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_swaps),      T(test_swap_with_next), T(test_begins_at_position),
-        T(test_resident),   T(test_last_of_epoch),  T(test_next_epoch),
-        T(test_scan),       T(test_limits),         T(test_ring_is_full),
-        T(test_no_horizon), T(test_none),
+        T(test_swaps),
+        T(test_swap_with_next),
+        T(test_begins_at_position),
+        T(test_resident),
+        T(test_last_of_epoch),
+        T(test_next_epoch),
+        T(test_scan),
+        T(test_limits),
+        T(test_ring_is_full),
+        T(test_no_horizon),
+        T(test_none),
+        T(test_fewer_slots),
+        T(test_swaps_are_locked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
