@@ -27,6 +27,7 @@ static inline void begin_epochs(uint64_t n, uint64_t epoch, uint64_t epochs, uin
     struct reading *r;
 
     w.ds = mem_new(struct dlc_dataset);
+    dlc_list_init(&w.ds->retired);
     w.a = mem_new(struct attachment);
     w.session = mem_zero(SHM_HDR_SIZE);
     w.slots = mem_zero((n + 1) * sizeof(*w.slots));

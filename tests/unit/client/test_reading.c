@@ -2,6 +2,7 @@
 /* How an order is announced to a daemon, and where a reader of it says that it is. The test plays the
  * daemon: its answers lie in the socket before it is asked, and sample i is 64 bytes at OFFSET(i). */
 #include "client/reading.h"
+#include "lock_held.h"
 #include "proc_self.h"
 
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include "client/attachment.h"
 #include "client/dataset.h"
 #include "client/pins.h"
+#include "client/process.h"
 #include "ipc/frame.h"
 
 #define N         200u
@@ -205,6 +207,23 @@ static void test_computed(void **state)
     assert_non_null(strstr(question(NULL, 0), "\"swaps\":false"));
 }
 
+static void tells(void *arg)
+{
+    *(int *)arg = tell();
+}
+
+/* Position and swaps are of one moment: the reader changes both under the lock. */
+static void test_computed_is_locked(void **state)
+{
+    int rc = -1;
+
+    (void)state;
+    use_computed(true);
+    answer(0); /* so that it waits for nothing else */
+    assert_true(waits_for(client_lock, client_unlock, tells, &rc));
+    assert_int_equal(rc, 0);
+}
+
 static void test_lists(void **state)
 {
     struct schedule_list *more = list_of(100, 3);
@@ -292,11 +311,14 @@ static void test_release(void **state)
     (void)state;
     for (unsigned i = 0; i < 101; i++) {
         use_list(N, 0, 1);
+        ds->reading.pos = ds->reading.dealt = 7;
+        ds->reading.taken[0] = 2;
         reading_release(&ds->reading);
         heap = i == 0 ? unit_heap() : heap;
     }
     assert_true(unit_heap() < heap + 16000); /* a list has 1,600 bytes */
     assert_null(ds->reading.schedule);
+    assert_true(ds->reading.pos == 0 && ds->reading.dealt == 0 && ds->reading.taken[0] == 0);
 }
 
 /* ---- reading ---- */
@@ -396,9 +418,10 @@ static void test_more(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_none),        T(test_computed),     T(test_lists),
-        T(test_cannot_tell), T(test_descriptor_0), T(test_release),
-        T(test_overtaken),   T(test_advance),      T(test_more),
+        T(test_none),    T(test_computed),    T(test_computed_is_locked),
+        T(test_lists),   T(test_cannot_tell), T(test_descriptor_0),
+        T(test_release), T(test_overtaken),   T(test_advance),
+        T(test_more),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -225,6 +225,25 @@ static void test_swaps_are_locked(void **state)
     assert_swap(0, 0, 50);
 }
 
+static void lose_and_unlock(void)
+{
+    atomic_store(&w.ds->cur, NULL);
+    client_unlock();
+}
+
+/* (CLIENT-SUBSTITUTION-2): the daemon is lost just then. Nothing is swapped that the next one is not
+ * told of, and all positions are settled as they are. */
+static void test_lost_meanwhile(void **state)
+{
+    (void)state;
+    begin(100, 0, 10);
+    resident(50, 50);
+    assert_true(waits_for(client_lock, lose_and_unlock, settles, NULL));
+    assert_int_equal(w.a->swaps_tail, 0);
+    assert_int_equal(w.ds->reading.settled, 11);
+    assert_int_equal(cursor_at(&w.ds->reading.schedule->cursor, 0), 0);
+}
+
 #define T(f) cmocka_unit_test_teardown(f, end)
 
 int main(void)
@@ -243,6 +262,7 @@ int main(void)
         T(test_none),
         T(test_fewer_slots),
         T(test_swaps_are_locked),
+        T(test_lost_meanwhile),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
