@@ -294,6 +294,8 @@ static void print_job(const json_t *j, void *arg)
     if (json_text_at(j, "tenant")[0] != '\0')
         printf("tenant     %s\n", json_text_at(j, "tenant"));
     printf("dataset    %s, splits: %s\n", json_text_at(j, "dataset"), splits);
+    if (json_text_at(j, "snapshot")[0] != '\0')
+        printf("snapshot   %s, which all its ranks read\n", json_text_at(j, "snapshot"));
     printf("state      %s\n", json_text_at(j, "state"));
     if (json_text_at(j, "reason")[0] != '\0')
         printf("reason     %s\n", json_text_at(j, "reason"));

@@ -31,8 +31,8 @@ static void add_time_of(json_t *out, const char *name, const json_t *body, const
 
 json_t *job_json(const struct store_doc *d)
 {
-    static const char *const copied[] = {"dataset",    "splits", "qos",   "gpus",     "nodes",
-                                         "node_count", "queue",  "state", "admission"};
+    static const char *const copied[] = {"dataset",    "splits", "qos",   "gpus",      "nodes",
+                                         "node_count", "queue",  "state", "admission", "snapshot"};
     json_t *out = json_pack("{s:s, s:s}", "id", d->id, "tenant", d->tenant);
 
     for (size_t i = 0; i < DLC_COUNT(copied); i++)
@@ -346,7 +346,43 @@ static bool job_fits(struct api *api, const struct http_request *r, const struct
     return false;
 }
 
-/* Answered from memory: they come often. */
+/* (JOB-4) A node has asked for a rank. j->reads: what the rank has to read; 0: none has opened it
+ * yet, and the node asks again with the snapshot that it has opened. */
+static bool agree_snapshot(struct api *api, const struct http_request *r, struct job *j,
+                           struct http_reply *reply)
+{
+    const char *opened = http_query(r, "snapshot");
+    struct dlc_err err = DLC_ERR_INIT;
+    uint64_t id = 0;
+    int rc;
+
+    if (opened == NULL || j->reads != 0)
+        return true;
+    if (!str_parse_hex64(opened, &id) || id == 0) {
+        refuse_field(reply, "", "snapshot", "must be 16 hexadecimal digits");
+        return false;
+    }
+    rc = jobs_agree_snapshot(api->tables, j->id, &id, &err);
+    if (rc == DLC_ENOTFOUND)
+        reply_absent(reply, "job", j->id);
+    else if (rc < 0)
+        reply_store_error(api, r, reply, &err);
+    else
+        j->reads = id;
+    return rc == 0;
+}
+
+static json_t *heard_json(struct api *api, const struct job *j, enum job_state state)
+{
+    json_t *out = json_pack("{s:s, s:I}", "state", job_state_name(state), "interval_ms",
+                            (json_int_t)(api->tables->job_ttl.ns / 1000000 / 4));
+
+    if (j->reads != 0)
+        json_object_set_new(out, "snapshot", json_sprintf("%016llx", (unsigned long long)j->reads));
+    return out;
+}
+
+/* Answered from memory, but for the first rank that has opened the dataset: they come often. */
 void route_jobs_heartbeat(struct http_request *r, struct http_reply *reply, void *ctx)
 {
     struct api *api = api_of(ctx);
@@ -367,7 +403,7 @@ void route_jobs_heartbeat(struct http_request *r, struct http_reply *reply, void
     if (!jobs_find(api->tables, id, &j))
         memset(&j, 0, sizeof(j));
     if (who->role == ROLE_NODE && http_query(r, "dataset") != NULL) {
-        if (!job_fits(api, r, &j, id, reply)) {
+        if (!job_fits(api, r, &j, id, reply) || !agree_snapshot(api, r, &j, reply)) {
             job_release(&j);
             return;
         }
@@ -376,10 +412,7 @@ void route_jobs_heartbeat(struct http_request *r, struct http_reply *reply, void
         reply_absent(reply, "job", id);
     else if (read_body(r, fields, reply) && figures_ok(figures, reply)) {
         if (jobs_heard(api->tables, id, epochs != UINT64_MAX ? &epochs : NULL, figures, &state))
-            reply_doc(reply, 200,
-                      json_pack("{s:s, s:I}", "state", job_state_name(state), "interval_ms",
-                                (json_int_t)(api->tables->job_ttl.ns / 1000000 / 4)),
-                      0);
+            reply_doc(reply, 200, heard_json(api, &j, state), 0);
         else
             reply_absent(reply, "job", id);
     }

@@ -89,6 +89,13 @@ int name_index(const char *const *names, size_t n, const char *name)
     return -1;
 }
 
+uint64_t job_doc_snapshot(const json_t *body)
+{
+    uint64_t id;
+
+    return str_parse_hex64(json_text_at(body, "snapshot"), &id) ? id : 0;
+}
+
 bool job_of_doc(struct job *j, const struct store_doc *d)
 {
     const json_t *qos = json_object_get(d->body, "qos");
@@ -115,5 +122,6 @@ bool job_of_doc(struct job *j, const struct store_doc *d)
     j->splits = json_deep_copy(json_object_get(d->body, "splits"));
     j->nodes = json_deep_copy(json_object_get(d->body, "nodes"));
     j->created_ms = json_int_at(d->body, "created_ms");
+    j->reads = job_doc_snapshot(d->body);
     return true;
 }

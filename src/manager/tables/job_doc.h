@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * A job, and its document of kind STORE_JOB: {"dataset", "splits", "qos", "gpus", "nodes"?,
- * "node_count"?, "queue", "state", "created_ms", "started_ms"?, "admission"}. Pure.
+ * "node_count"?, "queue", "state", "created_ms", "started_ms"?, "admission", "snapshot"?}. Pure.
  */
 #ifndef DLC_MANAGER_TABLES_JOB_DOC_H
 #define DLC_MANAGER_TABLES_JOB_DOC_H
@@ -32,6 +32,7 @@ struct job {
     json_t *splits; /* array; empty: all */
     json_t *nodes;  /* array of permitted nodes; NULL: any that the dataset lies on */
     int64_t created_ms;
+    uint64_t reads; /* the snapshot that all its ranks read; 0: none has opened the dataset yet */
 
     /* of its dataset */
     json_t *snapshot; /* NULL: not listed yet */
@@ -52,6 +53,7 @@ extern const char *const job_modes[2];                                /* by enum
 int name_index(const char *const *names, size_t n, const char *name); /* -1: none of them */
 /* From and to documents. job_of_doc() gives; false: the document is invalid. */
 bool job_of_doc(struct job *j, const struct store_doc *d);
+uint64_t job_doc_snapshot(const json_t *body); /* what its ranks read; 0: not known yet */
 json_t *job_body(const struct job *j, const struct admission *a);
 json_t *admission_json(const struct admission *a);
 bool job_keeps(const struct job *j); /* does it use the cache, for all it reads? */

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/sorted.h"
 #include "manager/tables/dataset_doc.h"
+#include "manager/tables/documents.h"
 #include "manager/tables/tables.h"
 
 static int by_id(const void *job, const void *id)
@@ -146,6 +147,35 @@ void jobs_set_state(struct tables *t, const char *id, enum job_state s)
     if (j != NULL)
         j->state = s;
     dlc_mtx_unlock(&t->mtx);
+}
+
+static int set_snapshot(struct store_doc *d, void *arg, struct dlc_err *err)
+{
+    uint64_t *snapshot = arg, first = job_doc_snapshot(d->body);
+
+    (void)err;
+    if (first != 0) {
+        *snapshot = first;
+        return 1;
+    }
+    json_object_set_new(d->body, "snapshot",
+                        json_sprintf("%016llx", (unsigned long long)*snapshot));
+    return 0;
+}
+
+int jobs_agree_snapshot(struct tables *t, const char *id, uint64_t *snapshot, struct dlc_err *err)
+{
+    int rc = document_change(t, STORE_JOB, id, STORE_ANY, set_snapshot, snapshot, NULL, err);
+    struct job *j;
+
+    if (rc < 0)
+        return rc;
+    dlc_mtx_lock(&t->mtx);
+    j = find_locked(t, id);
+    if (j != NULL)
+        j->reads = *snapshot;
+    dlc_mtx_unlock(&t->mtx);
+    return 0;
 }
 
 static void set_dataset(struct job *j, const json_t *body)

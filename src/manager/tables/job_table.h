@@ -9,6 +9,8 @@
  * (JOB-2) A queued job starts before every other that came later with the same priority and needs
  *         room, unless it could not run even in an empty cluster (capacity.c).
  * (JOB-3) The table gives out copies only, also of JSON values.
+ * (JOB-4) All ranks of a job read one snapshot: the first that a node has opened for one of them. It
+ *         is in the job's document, by compare-and-set, and never changes.
  */
 #ifndef DLC_MANAGER_TABLES_JOB_TABLE_H
 #define DLC_MANAGER_TABLES_JOB_TABLE_H
@@ -50,6 +52,9 @@ bool jobs_remove(struct tables *t, const char *id);
 bool jobs_heard(struct tables *t, const char *id, const uint64_t *epochs_done,
                 const json_t *figures, enum job_state *state);
 void jobs_set_state(struct tables *t, const char *id, enum job_state s);
+/* (JOB-4) A rank is about to read *snapshot. Gives the one that it has to read instead, or the same.
+ * DLC_ENOTFOUND: the job has ended. */
+int jobs_agree_snapshot(struct tables *t, const char *id, uint64_t *snapshot, struct dlc_err *err);
 /* Its dataset was listed or moved. */
 void jobs_dataset_changed(struct tables *t, const char *dataset, const json_t *body);
 /* Nodes report which jobs read from them: those are alive. figures: of a heartbeat. */

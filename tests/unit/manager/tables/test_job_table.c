@@ -116,6 +116,35 @@ static void test_a_queued_job_starts_when_there_is_room(void **state)
     bare_close(&t);
 }
 
+/* (JOB-4) The first one counts, also for a manager that leads later, and while the state changes. */
+static void test_ranks_agree_on_a_snapshot(void **state)
+{
+    struct tables *t = start(state);
+    uint64_t first = 0xa1, second = 0xb2;
+    struct job j;
+
+    put_dataset(t, "d", 100);
+    put_job(t, "j-1", "d", JOB_QUEUED);
+    put_job(t, "j-2", "d", JOB_QUEUED);
+    ok(jobs_load(t, &err));
+    ok(jobs_agree_snapshot(t, "j-1", &first, &err));
+    assert_int_equal(first, 0xa1);
+    ok(jobs_agree_snapshot(t, "j-1", &second, &err));
+    assert_int_equal(second, 0xa1);
+    put_node(t, "n", 1000);
+    jobs_tick(t, dlc_mono_now());
+    assert_int_equal(state_of(t, "j-1"), JOB_RUNNING);
+    ok(jobs_load(t, &err));
+    assert_true(jobs_find(t, "j-1", &j));
+    assert_int_equal(j.reads, 0xa1);
+    job_release(&j);
+    assert_true(jobs_find(t, "j-2", &j)); /* another job reads what it likes */
+    assert_int_equal(j.reads, 0);
+    job_release(&j);
+    assert_int_equal(jobs_agree_snapshot(t, "j-3", &first, &err), DLC_ENOTFOUND);
+    bare_close(&t);
+}
+
 static void test_a_silent_job_ends(void **state)
 {
     struct tables *t = start(state);
@@ -140,6 +169,7 @@ int main(void)
         {"nothing is decided before it has led", test_nothing_is_decided_before_it_has_led},
         {"a new leader loads them", test_a_new_leader_loads_them},
         {"a queued job starts when there is room", test_a_queued_job_starts_when_there_is_room},
+        {"ranks agree on a snapshot", test_ranks_agree_on_a_snapshot},
         {"a silent job ends", test_a_silent_job_ends},
     };
 
