@@ -34,6 +34,17 @@
 
 /* ---- answering those who wait ---- */
 
+/* The newest snapshot of its name that is known here; 0: none. */
+static uint64_t newest_known(const struct dataset *ds)
+{
+    const struct dataset *newest = dataset_by_name(ds->node, ds->asked.name, true);
+
+    if (ds->catalog != NULL)
+        return catalog_snapshot(ds->catalog);
+    return newest != NULL && newest->catalog != NULL ? catalog_snapshot(newest->catalog)
+                                                     : ds->opening.stored;
+}
+
 static void answer_opener(struct conn *c, struct dataset *ds)
 {
     struct dlc_err err = DLC_ERR_INIT;
@@ -273,6 +284,27 @@ static bool begin_stored(struct dataset *ds)
     return true;
 }
 
+static void list_or_borrow(struct dataset *ds);
+
+/* No peer has the snapshot that was asked for, or it is the newest. If nothing is known here: list,
+ * and compare. */
+static void list_pinned(struct dataset *ds)
+{
+    struct dataset *newest = dataset_by_name(ds->node, ds->asked.name, true);
+    struct dlc_err err = DLC_ERR_INIT;
+    uint64_t have = newest_known(ds);
+
+    if (newest != NULL && newest->state == DATASET_LISTING) {
+        move_openers(ds, newest); /* it may turn out to be the one */
+    } else if (have == 0 || ds->opening.pinned == ds->opening.wanted) {
+        unpin(ds);
+        list_or_borrow(ds);
+    } else {
+        snapshot_refuse(ds->url.shown, have, ds->opening.pinned, &err);
+        dataset_fail(ds, &err);
+    }
+}
+
 /* A peer has given its catalog, or none has it. */
 static void catalog_came(struct dataset *ds, int rc, struct catalog **catalog)
 {
@@ -284,8 +316,7 @@ static void catalog_came(struct dataset *ds, int rc, struct catalog **catalog)
     } else if (rc == 0) {
         dataset_listed(ds, 0, catalog, &err);
     } else if (ds->opening.pinned != 0) {
-        snapshot_refuse(ds->url.shown, ds->opening.stored, ds->opening.pinned, &err);
-        dataset_fail(ds, &err);
+        list_pinned(ds);
     } else {
         ds->opening.instead_of =
             ds->opening.wanted; /* what we list now will do, until there is a newer one */
@@ -310,24 +341,14 @@ static void list_or_borrow(struct dataset *ds)
 
 static void begin_pinned(struct dataset *ds)
 {
-    struct dataset *newest = dataset_by_name(ds->node, ds->asked.name, true);
-    struct dlc_err err = DLC_ERR_INIT;
-    uint64_t have;
+    const struct dataset *newest = dataset_by_name(ds->node, ds->asked.name, true);
+    bool lists = newest != NULL && newest->state == DATASET_LISTING; /* perhaps another one */
 
     if (begin_stored(ds))
         return;
-    if (newest != NULL && newest->state == DATASET_LISTING) {
-        move_openers(ds, newest); /* it may turn out to be the one */
-        return;
-    }
-    have = newest != NULL ? catalog_snapshot(newest->catalog) : ds->opening.stored;
-    if (have == 0 || ds->opening.pinned == ds->opening.wanted) {
-        unpin(ds); /* nothing is known here: list, and compare */
-        list_or_borrow(ds);
-    } else if (!begin_borrowing(ds, ds->opening.pinned)) {
-        snapshot_refuse(ds->url.shown, have, ds->opening.pinned, &err);
-        dataset_fail(ds, &err);
-    }
+    if ((ds->opening.pinned == ds->opening.wanted && !lists) ||
+        !begin_borrowing(ds, ds->opening.pinned))
+        list_pinned(ds);
 }
 
 static void begin_loaded(struct dataset *ds)

@@ -66,7 +66,7 @@ for line in sys.stdin:
     try:
         if ask["op"] == "open":
             ds = libdlc.Dataset(ask["url"], spawn=False, timeout_ms=ask.get("timeout_ms", 0), token=ask.get("token"),
-                                snapshot=ask.get("snapshot", 0))
+                                snapshot=ask.get("snapshot", 0), refresh=ask.get("refresh", False))
             out = len(ds)
         elif ask["op"] == "read":
             out = [(i, base64.b64encode(ds.read(i)).decode()) for i in ask["samples"]]
@@ -98,12 +98,12 @@ for line in sys.stdin:
     print(json.dumps(answer), flush=True)
 '''
 
-    def __init__(self, node, url, token=None, env=None, timeout_ms=0, snapshot=0):
+    def __init__(self, node, url, token=None, env=None, timeout_ms=0, snapshot=0, refresh=False):
         self.process = subprocess.Popen(
             node.host.command([sys.executable, "-c", self.PROGRAM]), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             text=True, env=dict(os.environ, **dict(node.env, **({"DLCACHE_TOKEN": token} if token else {})), **(env or {})))
         try:
-            self.ask("open", url=url, timeout_ms=timeout_ms, snapshot=snapshot)
+            self.ask("open", url=url, timeout_ms=timeout_ms, snapshot=snapshot, refresh=refresh)
         except Refused:
             self.close()
             raise
