@@ -38,7 +38,8 @@ struct refused_token {
 /* job_check.c: a job that reads a dataset. */
 #define CHECKED_JOBS 64
 struct checked_job {
-    char *key; /* "JOB TENANT/DATASET"; NULL: none */
+    char *key;         /* "JOB TENANT/DATASET"; NULL: none */
+    uint64_t snapshot; /* that its ranks read; 0: none has opened it yet */
     struct dlc_mono until;
 };
 

@@ -404,6 +404,7 @@ static void client_closed(struct conn *c)
     dlc_list_remove(&c->waiting);
     if (c->opening != NULL)
         dataset_put(&c->opening);
+    client_open_forget(c);
 }
 
 const struct client_ops client_command_ops = {

@@ -46,6 +46,8 @@ struct conn {
     bool by_token;                         /* its session was opened by a token ... */
     unsigned char token[SHA256_LEN];       /* ... with this digest */
     uint64_t snapshot;                     /* the snapshot to open; 0: the newest */
+    bool snapshot_of_job;                  /* ranks of its job read it; the client named none */
+    struct opening *of_job;                /* client_open.c: its job has yet to agree on one */
     bool wants_decoded;                    /* it opens a decoded cache ... */
     unsigned char decoded_key[SHA256_LEN]; /* ... with this key */
     unsigned char owner[SHA256_LEN];       /* user and token: owner of its weights */

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "base/secret.h"
 #include "base/str.h"
+#include "catalog/catalog.h"
 #include "cluster/peer/view.h"
 #include "daemon/client_audit.h"
 #include "daemon/client_conn.h"
@@ -27,6 +28,7 @@ struct opening {
     uint64_t conn;
     bool refresh;
     bool job_checked;
+    bool names_snapshot;          /* the client does: it gets that one */
     char *url, *token, *endpoint; /* as the client asked; token and endpoint may be NULL */
 };
 
@@ -58,14 +60,29 @@ static void open_granted(struct node *n, const struct grant *g, const struct dlc
                          void *arg);
 
 /* The answer of the manager about the grant is still fresh, or is asked for again. */
-static void open_job_checked(struct node *n, const struct dlc_err *err, void *arg)
+static void resolve(struct node *n, struct opening *o)
+{
+    n->cluster_ops->resolve(n, o->token, o->url, o->endpoint, OPEN_LIFE, open_granted, o);
+}
+
+static void take_snapshot_of_job(struct conn *c, uint64_t snapshot)
+{
+    if (c->snapshot != 0 || snapshot == 0)
+        return;
+    c->snapshot = snapshot;
+    c->snapshot_of_job = true;
+}
+
+static void open_job_checked(struct node *n, uint64_t snapshot, const struct dlc_err *err,
+                             void *arg)
 {
     struct opening *o = arg;
     struct conn *c = conn_by_id(n, o->conn);
 
     if (c != NULL && err == NULL) {
         o->job_checked = true;
-        n->cluster_ops->resolve(n, o->token, o->url, o->endpoint, OPEN_LIFE, open_granted, o);
+        take_snapshot_of_job(c, snapshot);
+        resolve(n, o);
         return;
     }
     if (c != NULL) {
@@ -75,31 +92,89 @@ static void open_job_checked(struct node *n, const struct dlc_err *err, void *ar
     opening_free(&o);
 }
 
+/* The manager was told what is open here. The connection holds it meanwhile. */
+static void open_agreed(struct node *n, uint64_t snapshot, const struct dlc_err *err, void *arg)
+{
+    struct opening *o = arg;
+    struct conn *c = conn_by_id(n, o->conn);
+    struct dataset *ds;
+
+    if (c == NULL) {
+        opening_free(&o);
+        return;
+    }
+    ds = c->opening;
+    c->opening = NULL;
+    if (err == NULL && snapshot != 0 && snapshot != catalog_snapshot(ds->catalog) &&
+        !o->names_snapshot) {
+        c->snapshot = 0;
+        take_snapshot_of_job(c, snapshot); /* another rank was first */
+        resolve(n, o);
+    } else {
+        c->asking = false;
+        if (err != NULL)
+            refuse_open(c, o->url, err);
+        else
+            dataset_answer(c, ds);
+        opening_free(&o);
+    }
+    dataset_put(&ds);
+}
+
+bool client_open_agree(struct conn *c, struct dataset *ds)
+{
+    struct opening *o = c->of_job;
+
+    if (o == NULL)
+        return false;
+    c->of_job = NULL;
+    c->asking = true;
+    c->opening = ds;
+    ds->refs++;
+    c->node->cluster_ops->check_job(c->node, c->job, ds->tenant, ds->cid,
+                                    catalog_snapshot(ds->catalog), open_agreed, o);
+    return true;
+}
+
+void client_open_forget(struct conn *c)
+{
+    if (c->of_job != NULL)
+        opening_free(&c->of_job);
+}
+
 static void open_granted(struct node *n, const struct grant *g, const struct dlc_err *err,
                          void *arg)
 {
     struct opening *o = arg;
     struct conn *c = conn_by_id(n, o->conn);
+    bool of_job = c != NULL && c->job != NULL && job_id_is_registered(c->job);
 
-    if (c != NULL && g != NULL && !o->job_checked && c->job != NULL &&
-        job_id_is_registered(c->job)) {
-        n->cluster_ops->check_job(n, c->job, g, open_job_checked, o);
+    if (of_job && g != NULL && !o->job_checked) {
+        n->cluster_ops->check_job(n, c->job, g->tenant, g->dataset, 0, open_job_checked, o);
         return;
     }
     if (c != NULL)
         c->asking = false;
-    if (c != NULL && g == NULL)
+    if (c != NULL && g == NULL) {
         refuse_open(c, o->url, err);
-    else if (c != NULL)
-        dataset_open(c, &(struct open_request){.url = g->url,
-                                               .endpoint = g->endpoint,
-                                               .anonymous = g->anonymous,
-                                               .refresh = o->refresh,
-                                               .uid = c->uid,
-                                               .foreign = !is_own(c),
-                                               .snapshot = c->snapshot,
-                                               .grant = g});
-    opening_free(&o);
+    } else if (c != NULL) {
+        struct open_request w = {.url = g->url,
+                                 .endpoint = g->endpoint,
+                                 .anonymous = g->anonymous,
+                                 .refresh = o->refresh,
+                                 .uid = c->uid,
+                                 .foreign = !is_own(c),
+                                 .snapshot = c->snapshot,
+                                 .grant = g};
+
+        if (of_job && !c->snapshot_of_job) {
+            c->of_job = o;
+            o = NULL;
+        }
+        dataset_open(c, &w);
+    }
+    if (o != NULL)
+        opening_free(&o);
 }
 
 /* Does the client say enough for the manager to be asked? */
@@ -146,6 +221,8 @@ static void open_url(struct conn *c, const json_t *body)
     struct opening *o;
 
     c->snapshot = 0;
+    c->snapshot_of_job = false;
+    client_open_forget(c); /* of an open that failed */
     if (snapshot != NULL && (!str_parse_hex64(json_string_value(snapshot), &c->snapshot) ||
                              c->snapshot == 0 || refresh)) {
         conn_fail(
@@ -189,11 +266,12 @@ static void open_url(struct conn *c, const json_t *body)
     o = mem_new(struct opening);
     *o = (struct opening){.conn = c->id,
                           .refresh = refresh,
+                          .names_snapshot = c->snapshot != 0,
                           .url = mem_str(url),
                           .token = mem_str(token),
                           .endpoint = mem_str(endpoint)};
     c->asking = true;
-    c->node->cluster_ops->resolve(c->node, token, url, endpoint, OPEN_LIFE, open_granted, o);
+    resolve(c->node, o);
 }
 
 void client_open(struct conn *c, struct msg *m)

@@ -28,8 +28,9 @@ struct node_events;
 /* g: borrowed; NULL: *err has the reason. */
 typedef void resolve_f(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg);
 
-/* err: borrowed; NULL: it is one, or nobody can tell. */
-typedef void job_check_f(struct node *n, const struct dlc_err *err, void *arg);
+/* err: borrowed; NULL: it is one, or nobody can tell. snapshot: what its ranks read, on all nodes; 0:
+ * none has opened the dataset yet, or nobody can tell. */
+typedef void job_check_f(struct node *n, uint64_t snapshot, const struct dlc_err *err, void *arg);
 
 /* The owner of a token, as the manager says. */
 struct token_owner {
@@ -64,9 +65,10 @@ struct cluster_ops {
      * accepted. */
     void (*resolve)(struct node *n, const char *token, const char *what, const char *endpoint,
                     struct dlc_dur life, resolve_f *done, void *arg);
-    /* Is it a registered job that reads the granted dataset? Borrows g until it returns. */
-    void (*check_job)(struct node *n, const char *job, const struct grant *g, job_check_f *done,
-                      void *arg);
+    /* Is it a registered job that reads this dataset, and at which snapshot? opened: what a rank is
+     * about to read, unless another rank was first; 0: not known yet. */
+    void (*check_job)(struct node *n, const char *job, const char *tenant, const char *dataset,
+                      uint64_t opened, job_check_f *done, void *arg);
     /* Whose is this token? The manager is asked each time, except for the node's own. */
     void (*identify)(struct node *n, const char *token, identify_f *done, void *arg);
     /* The bucket refuses the dataset's credentials: ask the manager for new ones. */

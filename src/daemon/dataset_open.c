@@ -22,6 +22,7 @@
 #include "cluster/peer/view.h"
 #include "daemon/catalog_load.h"
 #include "daemon/client_conn.h"
+#include "daemon/client_open.h"
 #include "daemon/client_quota.h"
 #include "daemon/cluster_ops.h"
 #include "daemon/dataset.h"
@@ -45,14 +46,25 @@ static uint64_t newest_known(const struct dataset *ds)
                                                      : ds->opening.stored;
 }
 
-static void answer_opener(struct conn *c, struct dataset *ds)
+void dataset_answer(struct conn *c, struct dataset *ds)
 {
     struct dlc_err err = DLC_ERR_INIT;
 
-    if (ds->state == DATASET_FAILED)
-        conn_fail_err(c, &ds->opening.error);
-    else if (snapshot_check(ds, c->snapshot, &err) < 0 || session_new(c, ds, &err) < 0)
+    if (session_new(c, ds, &err) < 0)
         conn_fail_err(c, &err);
+}
+
+static void answer_opener(struct conn *c, struct dataset *ds)
+{
+    struct dlc_err err = ds->opening.error;
+
+    if (ds->state == DATASET_FAILED || snapshot_check(ds, c->snapshot, &err) < 0) {
+        if (err.code == DLC_ECHANGED && c->snapshot_of_job)
+            snapshot_refuse_job(ds->url.shown, newest_known(ds), c->snapshot, c->job, &err);
+        conn_fail_err(c, &err);
+    } else if (!client_open_agree(c, ds)) {
+        dataset_answer(c, ds);
+    }
 }
 
 static void answer_openers(struct dataset *ds)

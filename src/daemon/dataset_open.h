@@ -34,6 +34,8 @@ struct dataset_opening {
 
 /* Find or start; the connection is answered when the dataset is READY or FAILED. */
 void dataset_open(struct conn *c, const struct open_request *w);
+/* `ds` is READY, and the client is to read it. */
+void dataset_answer(struct conn *c, struct dataset *ds);
 
 /* A module of the daemon that needs a dataset. */
 struct dataset_waiter {

@@ -7,6 +7,8 @@
  * (SNAP-3) Sessions of one job on one node read the same snapshot of a dataset: that of the
  *          sessions that are open, even when a later one asks for a refresh.
  * (SNAP-4) A catalog that a session reads stays on disk, for the daemon after this one.
+ * (SNAP-5) Sessions of one registered job, on all nodes of a cluster, read the snapshot that the
+ *          first of them opened, until the job ends. Those that name one get that one.
  */
 #include "daemon/snapshot.h"
 
@@ -31,6 +33,19 @@ int snapshot_refuse(const char *shown, uint64_t have, uint64_t wanted, struct dl
                        "is %016llx. Open the dataset without a snapshot in all ranks and workers; "
                        "a state that was saved with the old one cannot be resumed",
                        shown, (unsigned long long)wanted, (unsigned long long)have);
+}
+
+int snapshot_refuse_job(const char *shown, uint64_t have, uint64_t wanted, const char *job,
+                        struct dlc_err *err)
+{
+    return dlc_err_set(
+        err, DLC_ECHANGED,
+        "%.200s: job %s reads snapshot %016llx, which its first rank has opened, and "
+        "no node that answers has it any more; the newest is %016llx. Stop all ranks "
+        "and start them with a new job (`dlcache job create`), which reads the "
+        "newest; to go on with this job, start the node again where its first rank "
+        "ran",
+        shown, job, (unsigned long long)wanted, (unsigned long long)have);
 }
 
 int snapshot_check(const struct dataset *ds, uint64_t wanted, struct dlc_err *err)
