@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Bucket traffic of this node for each dataset of the cluster, and its estimated price, for
- * heartbeats. Counted since the node was started.
+ * heartbeats. Counted since the node was started. It is shown with the node; managers of older
+ * versions sum it up by dataset, later ones have the accounts (usage.c).
  *
  * (COST-1) The sum of a dataset never decreases: the counts of a freed dataset are kept, since it
  *          may be opened or listed again under the same name. The latest CLOSED_MAX are kept.

@@ -331,7 +331,7 @@ static int add_said(struct api *api, json_t *out, const struct store_doc *d, str
     size_t n = nodes_list(api->tables, &nodes);
     int rc = add_cached(api, out, d->id, nodes, n, err);
     json_t *spent =
-        leader_leads(api->tables) ? dataset_cost(nodes, n, d) : NULL; /* else it is old */
+        leader_leads(api->tables) ? dataset_cost(api->tables, d) : NULL; /* else it is old */
 
     add_preparation(out, d->id, nodes, n);
     if (spent != NULL)

@@ -220,11 +220,19 @@ static int write_node(struct intake *in, struct dlc_err *err)
     return rc;
 }
 
-static void tell_job(const char *of, const char *job, const struct usage *u, void *arg)
+static void tell_row(const char *of, const char *job, const struct usage *u, void *arg)
 {
-    (void)of;
     if (job[0] != '\0')
         jobs_used(arg, job, u);
+    costs_add(arg, of, u);
+}
+
+/* The store may have the batch, and then it is not taken again: the sums are read once more. */
+static void doubt_costs(struct tables *t)
+{
+    dlc_mtx_lock(&t->mtx);
+    t->costs.uncertain = true;
+    dlc_mtx_unlock(&t->mtx);
 }
 
 int accounting_take(struct tables *t, const char *node, const json_t *batch, int64_t now_ms,
@@ -248,7 +256,9 @@ int accounting_take(struct tables *t, const char *node, const json_t *batch, int
     rows_each(named, share_cost, &in);
     rc = write_node(&in, err);
     if (rc == 0 && in.taken)
-        rows_each(in.rows, tell_job, t);
+        rows_each(in.rows, tell_row, t);
+    else if (rc < 0)
+        doubt_costs(t);
     json_decref(named);
     json_decref(in.rows);
     return rc;
@@ -413,7 +423,11 @@ int accounting_forget_tenant(struct tables *t, const char *tenant, struct dlc_er
     struct rename w = {.t = t, .tenant = tenant};
     int rc = docs_each(t->store, "node/", "node/", rename_in, &w, err);
 
-    return rc == 0 ? docs_each(t->store, "day/", "day/", rename_in, &w, err) : rc;
+    if (rc == 0)
+        rc = docs_each(t->store, "day/", "day/", rename_in, &w, err);
+    if (rc == 0)
+        costs_forget_tenant(t, tenant);
+    return rc;
 }
 
 /* Of a node that has not been heard of for as long. */
@@ -447,12 +461,25 @@ static int delete_days(struct tables *t, const char *oldest, struct dlc_err *err
     return rc;
 }
 
+static void settle_costs(struct tables *t)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    bool uncertain;
+
+    dlc_mtx_lock(&t->mtx);
+    uncertain = t->costs.uncertain;
+    dlc_mtx_unlock(&t->mtx);
+    if (uncertain)
+        accounting_load_costs(t, &err); /* or the next tick does */
+}
+
 void accounting_tick(struct tables *t, struct dlc_mono now, int64_t now_ms)
 {
     struct dlc_err err = DLC_ERR_INIT;
     char oldest[DAY_LEN + 1];
     struct rename w = {.t = t, .tenant = oldest};
 
+    settle_costs(t);
     if (t->accounting.swept.ns != 0 && dlc_mono_sub(now, t->accounting.swept).ns < SWEEP_EVERY.ns)
         return;
     t->accounting.swept = now;
@@ -462,7 +489,22 @@ void accounting_tick(struct tables *t, struct dlc_mono now, int64_t now_ms)
         log_warn("accounts before %s are not deleted yet: %s", oldest, err.text);
 }
 
-/* ---- jobs that run when this manager begins to lead ---- */
+/* ---- this manager begins to lead ---- */
+
+int accounting_load_costs(struct tables *t, struct dlc_err *err)
+{
+    const struct account_query q = {.by = BY_DATASET};
+    unsigned begun = costs_begin(t);
+    json_t *sums = NULL;
+    int rc = accounting_sum(t->store, &q, &sums, err);
+
+    if (rc == 0)
+        costs_read(t, begun, sums);
+    else
+        doubt_costs(t);
+    json_decref(sums);
+    return rc;
+}
 
 int accounting_load_jobs(struct tables *t, struct dlc_err *err)
 {

@@ -54,6 +54,8 @@ int accounting_sum(struct store *s, const struct account_query *q, json_t **out,
                    struct dlc_err *err);
 /* Thread: the usage of the jobs that were just loaded. */
 int accounting_load_jobs(struct tables *t, struct dlc_err *err);
+/* Thread: dataset_cost.h. */
+int accounting_load_costs(struct tables *t, struct dlc_err *err);
 /* (ACCOUNT-4) */
 int accounting_forget_tenant(struct tables *t, const char *tenant, struct dlc_err *err);
 /* Thread: delete days that are older than t->keep_accounting. */

@@ -31,6 +31,7 @@ void tables_release(struct tables *t)
     view_put(&t->view.current);
     revocations_release(&t->revocations);
     datasets_index_release(&t->datasets);
+    costs_clear(t);
     json_decref(t->placement.orphans);
     json_decref(t->commands.finishing);
     dlc_cond_release(&t->wake);
@@ -54,6 +55,9 @@ int tables_load(struct tables *t, uint64_t fence, struct dlc_err *err)
         rc = ended_jobs_load(t, err);
     if (rc == 0)
         rc = accounting_load_jobs(t, err);
+    costs_clear(t);
+    if (rc == 0)
+        rc = accounting_load_costs(t, err);
     return rc;
 }
 

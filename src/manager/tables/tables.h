@@ -7,7 +7,7 @@
  *           |               |               |                  |                |
  *     dataset_move   dataset_listing   capacity   accounting   |                |
  *           |               |               |         |        |                |
- *           |               |               |    ended_jobs    |                |
+ *           |               |               | ended_jobs, dataset_cost          |
  *           |               |               |         |        |                |
  *     node_commands   job_table   node_table   cluster_view    |                |
  *           |               |          |            |          |                |
@@ -37,6 +37,7 @@
 #include "manager/store/store.h"
 #include "manager/tables/accounting.h"
 #include "manager/tables/cluster_view.h"
+#include "manager/tables/dataset_cost.h"
 #include "manager/tables/dataset_index.h"
 #include "manager/tables/dataset_placement.h"
 #include "manager/tables/ended_jobs.h"
@@ -66,6 +67,7 @@ struct tables {
     struct weight_posts weights;
     struct ended_jobs ended;
     struct accounting accounting;
+    struct dataset_costs costs;
 };
 
 /* Borrows store. The times must be set before the first call. */
