@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "manager/tables/accounting.h"
+#include "manager/tables/accounting_i.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -33,7 +33,7 @@ void accounting_day(int64_t ms, char out[static DAY_LEN + 1])
 
 /* ---- rows: {OF: {JOB: counters}} ---- */
 
-static size_t rows_count(const json_t *rows)
+size_t rows_count(const json_t *rows)
 {
     const char *of;
     json_t *jobs;
@@ -43,7 +43,7 @@ static size_t rows_count(const json_t *rows)
     return n;
 }
 
-static void rows_add(json_t *rows, const char *of, const char *job, const struct usage *more)
+void rows_add(json_t *rows, const char *of, const char *job, const struct usage *more)
 {
     json_t *jobs = json_object_get(rows, of);
     struct usage sum;
@@ -57,9 +57,7 @@ static void rows_add(json_t *rows, const char *of, const char *job, const struct
     json_object_set_new(jobs, job, usage_json(&sum));
 }
 
-/* Calls f for each row. */
-typedef void row_f(const char *of, const char *job, const struct usage *u, void *arg);
-static void rows_each(const json_t *rows, row_f *f, void *arg)
+void rows_each(const json_t *rows, row_f *f, void *arg)
 {
     const char *of, *job;
     json_t *jobs, *row;
@@ -144,9 +142,7 @@ static void merge_row(const char *of, const char *job, const struct usage *u, vo
     rows_add(rows, of, full ? "" : job, u);
 }
 
-/* (ACCOUNT-2) */
-static int archive(struct store *s, const char *node, const struct store_doc *d,
-                   struct dlc_err *err)
+int usage_archive(struct store *s, const char *node, const struct store_doc *d, struct dlc_err *err)
 {
     struct store_doc old = STORE_DOC_INIT, copy = STORE_DOC_INIT;
     int rc = 0;
@@ -189,7 +185,7 @@ static int change_node(struct store_doc *d, void *arg, struct dlc_err *err)
         return 1;
     if (strcmp(json_text_at(d->body, "day"), in->day) <
         0) { /* a clock that goes back: no new day */
-        int rc = archive(in->t->store, in->node, d, err);
+        int rc = usage_archive(in->t->store, in->node, d, err);
 
         if (rc < 0)
             return rc;
@@ -266,10 +262,9 @@ int accounting_take(struct tables *t, const char *node, const json_t *batch, int
 
 /* ---- sums ---- */
 
-/* Each document whose id begins with prefix, from `after` on. */
-static int docs_each(struct store *s, const char *prefix, const char *after,
-                     int (*f)(struct store_doc *d, void *arg, struct dlc_err *err), void *arg,
-                     struct dlc_err *err)
+int usage_docs_each(struct store *s, const char *prefix, const char *after,
+                    int (*f)(struct store_doc *d, void *arg, struct dlc_err *err), void *arg,
+                    struct dlc_err *err)
 {
     struct store_doc *docs = mem_zero(PAGE * sizeof(*docs));
     char *last = mem_str(after);
@@ -297,9 +292,11 @@ static int docs_each(struct store *s, const char *prefix, const char *after,
     return rc > 0 ? 0 : rc;
 }
 
+/* Other threads and managers change documents meanwhile, so rows count when all documents that may
+ * have the same ones have been read (ACCOUNT-2, ACCOUNT-5). */
 struct summing {
     const struct account_query *q;
-    json_t *current; /* {NODE: DAY}: of documents "node/NODE" */
+    json_t *waiting; /* {DAY: {NODE: rows}} */
     json_t *out;
 };
 
@@ -322,45 +319,78 @@ static void sum_row(const char *of, const char *job, const struct usage *u, void
     mem_free(&key);
 }
 
+/* All of days before `day` have been read; NULL: of all days. */
+static void sum_waiting(struct summing *w, const char *day)
+{
+    const char *of_day, *node;
+    json_t *nodes, *rows;
+    void *next;
+
+    json_object_foreach_safe(w->waiting, next, of_day, nodes)
+    {
+        if (day != NULL && strcmp(of_day, day) >= 0)
+            continue;
+        json_object_foreach(nodes, node, rows) rows_each(rows, sum_row, w);
+        json_object_del(w->waiting, of_day);
+    }
+}
+
+/* The first document counts: that of the node comes before the archive of its day. */
+static void sum_later(struct summing *w, const char *day, const char *node, json_t *rows)
+{
+    json_t *nodes = json_object_get(w->waiting, day);
+
+    if (nodes == NULL)
+        json_object_set_new(w->waiting, day, nodes = json_object());
+    if (json_object_get(nodes, node) == NULL)
+        json_object_set(nodes, node, rows);
+}
+
 static int sum_node(struct store_doc *d, void *arg, struct dlc_err *err)
 {
     struct summing *w = arg;
     const char *day = json_text_at(d->body, "day");
 
     (void)err;
-    json_object_set_new(w->current, d->id + strlen("node/"), json_string(day));
     if (w->q->since == NULL || strcmp(day, w->q->since) >= 0)
-        rows_each(json_object_get(d->body, "rows"), sum_row, w);
+        sum_later(w, day, d->id + strlen("node/"), json_object_get(d->body, "rows"));
     return 0;
 }
 
-/* (ACCOUNT-2) */
 static int sum_day(struct store_doc *d, void *arg, struct dlc_err *err)
 {
-    const struct summing *w = arg;
-    const char *day = d->id + strlen("day/"), *node = strchr(day, '/');
-    const char *now;
+    struct summing *w = arg;
+    const char *node = d->id + strlen("day/") + DAY_LEN, *folded;
+    json_t *rows = json_object_get(d->body, "rows"), *v;
+    char day[DAY_LEN + 1];
 
     (void)err;
-    if (node == NULL)
+    if (strlen(d->id) <= strlen("day/") + DAY_LEN || *node++ != '/')
         return 0;
-    now = json_string_value(json_object_get(w->current, node + 1));
-    if (now == NULL || strncmp(day, now, DAY_LEN) != 0)
-        rows_each(json_object_get(d->body, "rows"), sum_row, (void *)(uintptr_t)w);
+    snprintf(day, sizeof(day), "%s", d->id + strlen("day/"));
+    sum_waiting(w, day);
+    if (strcmp(node, DAY_ALL) != 0) {
+        sum_later(w, day, node, rows);
+        return 0;
+    }
+    json_object_foreach(json_object_get(d->body, "nodes"), folded, v)
+        json_object_del(json_object_get(w->waiting, day), folded);
+    rows_each(rows, sum_row, w);
     return 0;
 }
 
 int accounting_sum(struct store *s, const struct account_query *q, json_t **out,
                    struct dlc_err *err)
 {
-    struct summing w = {.q = q, .current = json_object(), .out = json_object()};
+    struct summing w = {.q = q, .waiting = json_object(), .out = json_object()};
     char *from = mem_fmt("day/%s", q->since != NULL ? q->since : "");
-    int rc = docs_each(s, "node/", "node/", sum_node, &w, err);
+    int rc = usage_docs_each(s, "node/", "node/", sum_node, &w, err);
 
     if (rc == 0)
-        rc = docs_each(s, "day/", from, sum_day, &w, err);
+        rc = usage_docs_each(s, "day/", from, sum_day, &w, err);
+    sum_waiting(&w, NULL);
     mem_free(&from);
-    json_decref(w.current);
+    json_decref(w.waiting);
     *out = w.out;
     if (rc < 0) {
         json_decref(w.out);
@@ -421,43 +451,14 @@ static int rename_in(struct store_doc *d, void *arg, struct dlc_err *err)
 int accounting_forget_tenant(struct tables *t, const char *tenant, struct dlc_err *err)
 {
     struct rename w = {.t = t, .tenant = tenant};
-    int rc = docs_each(t->store, "node/", "node/", rename_in, &w, err);
+    int rc = usage_docs_each(t->store, "node/", "node/", rename_in, &w, err);
 
     if (rc == 0)
-        rc = docs_each(t->store, "day/", "day/", rename_in, &w, err);
+        rc = usage_docs_each(t->store, "day/", "day/", rename_in, &w, err);
+    if (rc == 0)
+        rc = usage_docs_each(t->store, "before", "b", rename_in, &w, err);
     if (rc == 0)
         costs_forget_tenant(t, tenant);
-    return rc;
-}
-
-/* Of a node that has not been heard of for as long. */
-static int delete_old_node(struct store_doc *d, void *arg, struct dlc_err *err)
-{
-    const struct rename *w = arg; /* tenant: the oldest day */
-    int rc = 0;
-
-    if (strcmp(json_text_at(d->body, "day"), w->tenant) < 0)
-        rc = store_delete(w->t->store, STORE_USAGE, d->id, d->version, err);
-    return rc == DLC_ENOTFOUND || rc == DLC_EBUSY ? 0 : rc;
-}
-
-static int delete_days(struct tables *t, const char *oldest, struct dlc_err *err)
-{
-    char *before = mem_fmt("day/%s", oldest), *ids[PAGE];
-    size_t n;
-    int rc;
-
-    do {
-        n = 0;
-        rc = store_ids(t->store, STORE_USAGE, NULL, "day/", before, PAGE, ids, &n, err);
-        for (size_t i = 0; i < n; i++) {
-            if (rc == 0)
-                rc = store_delete(t->store, STORE_USAGE, ids[i], STORE_ANY, err);
-            rc = rc == DLC_ENOTFOUND ? 0 : rc;
-            mem_free(&ids[i]);
-        }
-    } while (rc == 0 && n == PAGE && leader_holds(t));
-    mem_free(&before);
     return rc;
 }
 
@@ -477,16 +478,14 @@ void accounting_tick(struct tables *t, struct dlc_mono now, int64_t now_ms)
 {
     struct dlc_err err = DLC_ERR_INIT;
     char oldest[DAY_LEN + 1];
-    struct rename w = {.t = t, .tenant = oldest};
 
     settle_costs(t);
     if (t->accounting.swept.ns != 0 && dlc_mono_sub(now, t->accounting.swept).ns < SWEEP_EVERY.ns)
         return;
     t->accounting.swept = now;
     accounting_day(now_ms - t->keep_accounting.ns / 1000000, oldest);
-    if (delete_days(t, oldest, &err) < 0 ||
-        docs_each(t->store, "node/", "node/", delete_old_node, &w, &err) < 0)
-        log_warn("accounts before %s are not deleted yet: %s", oldest, err.text);
+    if (accounting_roll_up(t, now_ms, oldest, &err) < 0)
+        log_warn("accounts of days that are over are not summed up yet: %s", err.text);
 }
 
 /* ---- this manager begins to lead ---- */
@@ -498,6 +497,8 @@ int accounting_load_costs(struct tables *t, struct dlc_err *err)
     json_t *sums = NULL;
     int rc = accounting_sum(t->store, &q, &sums, err);
 
+    if (rc == 0)
+        rc = accounting_add_before(t->store, sums, err);
     if (rc == 0)
         costs_read(t, begun, sums);
     else

@@ -6,6 +6,8 @@
  * Documents of kind STORE_USAGE:
  *   "node/NODE":     {"day", "senders": {ID: SEQ}, "rows": {"TENANT/DATASET": {JOB: counters}}}
  *   "day/DAY/NODE":  {"of": VERSION, "rows"}: the document above, as it was when its day had passed
+ *   "day/DAY/~":     {"nodes": {NODE: true}, "rows"}: the sum of those of the day
+ *   "before":        {"through": DAY, "rows"}: by dataset, of the days that are not kept any more
  *
  * (ACCOUNT-1) The rows of a node and the number of the last batch in them are one document, so that
  *             a batch is in the sums once, however often it is sent and to whichever manager.
@@ -16,6 +18,10 @@
  *             job reads, stays with job "".
  * (ACCOUNT-4) Rows of a deleted tenant are moved to "NAME~": who gets the name later does not see
  *             them.
+ * (ACCOUNT-5) Documents "day/DAY/NODE" of a day that is over for every node become part of
+ *             "day/DAY/~", and are deleted after that: while both are there, only the latter counts.
+ * (ACCOUNT-6) A day that is not kept any more is added to "before", and deleted after that. Days
+ *             up to "through" count no more.
  */
 #ifndef DLC_MANAGER_TABLES_ACCOUNTING_H
 #define DLC_MANAGER_TABLES_ACCOUNTING_H
@@ -58,7 +64,7 @@ int accounting_load_jobs(struct tables *t, struct dlc_err *err);
 int accounting_load_costs(struct tables *t, struct dlc_err *err);
 /* (ACCOUNT-4) */
 int accounting_forget_tenant(struct tables *t, const char *tenant, struct dlc_err *err);
-/* Thread: delete days that are older than t->keep_accounting. */
+/* Thread: sum up days that are over, and those that are older than t->keep_accounting. */
 void accounting_tick(struct tables *t, struct dlc_mono now, int64_t now_ms);
 
 #endif

@@ -5,7 +5,7 @@
  * leader's memory, so that showing a dataset reads nothing.
  *
  * (SPENT-1) What is shown never falls: every part of it is in the store before it is added here, and
- *          what is read from the store again replaces a counter only if it is larger.
+ *           what is read from the store again replaces a counter only if it is larger.
  */
 #ifndef DLC_MANAGER_TABLES_DATASET_COST_H
 #define DLC_MANAGER_TABLES_DATASET_COST_H

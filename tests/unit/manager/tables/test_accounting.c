@@ -164,6 +164,133 @@ static void test_old_days_are_deleted(void **state)
     bare_close(&t);
 }
 
+static uint64_t documents(struct tables *t)
+{
+    uint64_t n = 0;
+
+    ok(store_count(t->store, STORE_USAGE, NULL, &n, &err));
+    return n;
+}
+
+static void sweep(struct tables *t, int64_t ms)
+{
+    t->accounting.swept = (struct dlc_mono){0};
+    accounting_tick(t, dlc_mono_now(), ms);
+}
+
+static void expect_six_days(struct tables *t)
+{
+    assert_int_equal(sum(t, BY_DATASET, NULL, "ann/d"), 3 * 63);
+    assert_int_equal(sum(t, BY_DATASET, "2024-10-06", "ann/d"), 3 * 60);
+    assert_int_equal(sum(t, BY_DATASET, "2024-10-09", "ann/d"), 3 * 32);
+    assert_int_equal(sum(t, BY_JOB, NULL, "ann/d/"), 3 * 63);
+}
+
+static void six_days(struct tables *t)
+{
+    char node[8];
+
+    for (int n = 0; n < 3; n++)
+        for (int i = 0; i < 6; i++) {
+            snprintf(node, sizeof(node), "n%d", n);
+            take(t, node, MONDAY + i * DAY, batch("p1", i + 1, "ann/d", "", 1 << i));
+        }
+}
+
+/* (ACCOUNT-5) A document for each day that is over, whatever the number of nodes. */
+static void test_days_are_summed_up(void **state)
+{
+    struct tables *t = start(state);
+    struct store_doc one = STORE_DOC_INIT;
+
+    six_days(t);
+    ok(store_get(t->store, STORE_USAGE, "day/2024-10-05/n1", &one, &err));
+    assert_int_equal(documents(t), 3 + 3 * 5);
+    for (int i = 0; i < 2; i++) {
+        sweep(t, MONDAY + 5 * DAY);
+        expect_six_days(t);
+        assert_int_equal(documents(t), 3 + 2 * 3 + 3); /* two days are still open */
+    }
+
+    /* A manager that died before it had deleted one; a slow request that archives it once more. */
+    ok(store_put(t->store, STORE_USAGE, &one, STORE_NEW, &err));
+    expect_six_days(t);
+    sweep(t, MONDAY + 5 * DAY);
+    expect_six_days(t);
+    assert_int_equal(documents(t), 12);
+
+    /* Silent nodes: their last day is over as well. One that comes back is not counted again. */
+    sweep(t, MONDAY + 20 * DAY);
+    expect_six_days(t);
+    assert_int_equal(documents(t), 3 + 6);
+    take(t, "n1", MONDAY + 20 * DAY, batch("p1", 6, "ann/d", "", 32));
+    expect_six_days(t);
+    take(t, "n1", MONDAY + 20 * DAY, batch("p1", 7, "ann/d", "", 1000));
+    assert_int_equal(sum(t, BY_DATASET, NULL, "ann/d"), 3 * 63 + 1000);
+    store_doc_release(&one);
+    bare_close(&t);
+}
+
+/* Who reads while another one sums up: what was read before and after counts once. */
+static void test_sums_while_days_are_summed_up(void **state)
+{
+    struct tables *t = start(state);
+    struct store_doc all = STORE_DOC_INIT, node = STORE_DOC_INIT;
+
+    take(t, "n1", MONDAY, batch("p1", 1, "ann/d", "", 5));
+    take(t, "n2", MONDAY, batch("p1", 1, "ann/d", "", 2));
+    ok(store_get(t->store, STORE_USAGE, "node/n1", &node, &err));
+    sweep(t, MONDAY + 9 * DAY);
+    ok(store_get(t->store, STORE_USAGE, "day/2024-10-04/~", &all, &err));
+    assert_int_equal(json_object_size(json_object_get(all.body, "nodes")), 2);
+    assert_int_equal(sum(t, BY_DATASET, NULL, "ann/d"), 7);
+    ok(store_put(t->store, STORE_USAGE, &node, STORE_ANY, &err)); /* as it was read before */
+    assert_int_equal(sum(t, BY_DATASET, NULL, "ann/d"), 7);
+    store_doc_release(&node);
+    store_doc_release(&all);
+    bare_close(&t);
+}
+
+static long long cost(struct tables *t)
+{
+    const struct store_doc d = {(char *)"d", (char *)"ann", NULL, 0};
+    json_t *s;
+    long long n;
+
+    ok(tables_load(t, 2, &err)); /* from the store */
+    s = dataset_cost(t, &d);
+    n = s != NULL ? (long long)json_u64_at(s, "requests") : -1;
+    json_decref(s);
+    return n;
+}
+
+/* (ACCOUNT-6) What a dataset has cost is known when its days are not kept any more. */
+static void test_costs_outlive_the_days(void **state)
+{
+    struct tables *t = start(state);
+    struct store_doc one = STORE_DOC_INIT;
+
+    six_days(t);
+    sweep(t, MONDAY + 5 * DAY);
+    ok(store_get(t->store, STORE_USAGE, "day/2024-10-05/~", &one, &err));
+    t->keep_accounting = DLC_SEC(3 * 86400);
+    sweep(t, MONDAY + 5 * DAY);
+    assert_int_equal(sum(t, BY_DATASET, NULL, "ann/d"), 3 * 60);
+    assert_int_equal(cost(t), 3 * 63);
+    ok(store_put(t->store, STORE_USAGE, &one, STORE_NEW, &err)); /* it died before it deleted it */
+    sweep(t, MONDAY + 5 * DAY);
+    assert_int_equal(cost(t), 3 * 63);
+    sweep(t, MONDAY + 50 * DAY); /* the nodes are gone */
+    sweep(t, MONDAY + 100 * DAY);
+    assert_int_equal(sum(t, BY_DATASET, NULL, "ann/d"), -1);
+    assert_int_equal(documents(t), 1);
+    assert_int_equal(cost(t), 3 * 63);
+    ok(accounting_forget_tenant(t, "ann", &err));
+    assert_int_equal(cost(t), -1);
+    store_doc_release(&one);
+    bare_close(&t);
+}
+
 /* The bucket's cost goes to the jobs that read, evenly; unknown jobs and the remainder to none. */
 static void test_jobs_share_the_cost(void **state)
 {
@@ -222,6 +349,9 @@ int main(void)
         {"days", test_days},
         {"an old archive does not win", test_an_old_archive_does_not_win},
         {"old days are deleted", test_old_days_are_deleted},
+        {"days are summed up", test_days_are_summed_up},
+        {"sums while days are summed up", test_sums_while_days_are_summed_up},
+        {"costs outlive the days", test_costs_outlive_the_days},
         {"jobs share the cost", test_jobs_share_the_cost},
         {"a deleted tenant takes its rows along", test_a_deleted_tenant_takes_its_rows_along},
     };
