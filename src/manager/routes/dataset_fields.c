@@ -133,8 +133,8 @@ bool dataset_web_ok(const struct caller *who, const struct address_rules *rules,
 
     if (!host_of(url, host)) {
         refuse_field(reply, "", field,
-                     "must have a host, and no user name or password: credentials go to "
-                     "/v1/tenants/NAME/credentials");
+                     "must have a host, and no user name or password: credentials belong to the "
+                     "tenant (`dlcache tenant credentials`)");
         return false;
     }
     if (who->role != ROLE_ADMIN && !tenant_host_ok(rules, host, field, reply))
@@ -142,7 +142,7 @@ bool dataset_web_ok(const struct caller *who, const struct address_rules *rules,
     if (has_signature(url)) {
         refuse_field(reply, "", field,
                      "carries a signature or token, which ends and would be stored in clear; "
-                     "credentials go to /v1/tenants/NAME/credentials");
+                     "credentials belong to the tenant (`dlcache tenant credentials`)");
         return false;
     }
     return true;
@@ -160,9 +160,10 @@ bool dataset_url_ok(const struct caller *who, const struct address_rules *rules,
         return false;
     }
     if (u.scheme == URL_FILE && who->role != ROLE_ADMIN)
-        http_problem(reply, 403, "Forbidden",
-                     "url: file:// is a path on the nodes themselves; an admin may register it and "
-                     "give it to a tenant with \"tenant\"");
+        http_problem(
+            reply, 403, "Forbidden",
+            "file:// is a path on the nodes themselves: only an admin may register it, and "
+            "say whose it is");
     else if (endpoint != NULL && !str_starts(endpoint, "http://") &&
              !str_starts(endpoint, "https://"))
         refuse_field(reply, "", "endpoint", "must start with http:// or https://");

@@ -25,7 +25,7 @@ static bool read_move(struct api *api, const struct http_request *r, struct move
     if (!read_body(r, fields, reply) || !nodes_known(api, m->nodes, "nodes", reply))
         return false;
     if (json_object_get(r->body, "node_count") != NULL && m->count == 0) {
-        refuse_field(reply, "", "node_count", "must be 1 at least; \"nodes\": [] means all");
+        refuse_field(reply, "", "node_count", "must be 1 at least");
         return false;
     }
     if ((m->nodes == NULL) == (m->count == 0)) {

@@ -39,7 +39,7 @@ static void send_and_reply(struct api *api, const struct http_request *r, struct
 
     if (json_array_size(there) == 0) {
         http_problem(reply, 409, "No node",
-                     "no node that dataset %s lies on is there to do it; see /v1/nodes",
+                     "no node that dataset %s lies on is there to do it; see `dlcache node ls`",
                      dataset_doc_name(d));
         json_decref(command);
     } else if (command_send_all(api->tables, evict ? NULL : there, command, &err) < 0) {
@@ -70,7 +70,7 @@ void route_dataset_snapshot(struct http_request *r, struct http_reply *reply, vo
         reply_store_error(api, r, reply, &err);
     } else if (who[0] == '\0') {
         http_problem(reply, 409, "No node",
-                     "no node that dataset %s lies on is there to list it; see /v1/nodes",
+                     "no node that dataset %s lies on is there to list it; see `dlcache node ls`",
                      dataset_doc_name(&d));
     } else {
         json_t *answer = json_pack("{s:s, s:[s]}", "dataset", d.id, "nodes", who);

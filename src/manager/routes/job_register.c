@@ -193,8 +193,7 @@ static bool too_many(const struct job *jobs, size_t n, const struct job *j,
     if (j->tenant[0] == '\0' || mine < JOBS_OF_TENANT)
         return false;
     http_problem(reply, 429, "Too many jobs",
-                 "tenant %s has %zu jobs already; end some with DELETE /v1/jobs/ID", j->tenant,
-                 mine);
+                 "tenant %s has %zu jobs already; end some (`dlcache job rm`)", j->tenant, mine);
     return true;
 }
 
