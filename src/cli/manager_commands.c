@@ -13,6 +13,7 @@
 #include "base/api_token.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
+#include "cli/request_fields.h"
 #include "cli/resource_name.h"
 #include "ipc/node_marker.h"
 #include "net/manager_client.h"
@@ -167,7 +168,7 @@ void api_close(struct api *a)
 
 /* ---- asking ---- */
 
-static int explain(const struct api *a, struct dlc_err *err)
+static int explain(const struct api *a, const char *path, struct dlc_err *err)
 {
     int status = manager_client_status(a->manager);
     struct dlc_err said = *err;
@@ -183,6 +184,8 @@ static int explain(const struct api *a, struct dlc_err *err)
         dlc_err_set(err, DLC_EDENIED,
                     "%s does not take this token (--token-file, DLCACHE_TOKEN): %s",
                     manager_client_address(a->manager), said.text);
+    else if (status == 400)
+        request_fields_show(path, err);
     return err->code;
 }
 
@@ -192,20 +195,24 @@ int api_call(struct api *a, const char *method, const char *path, json_t *body, 
     int rc = manager_client_call(a->manager, method, path, body, out, err);
 
     json_decref(body);
-    return rc < 0 ? explain(a, err) : 0;
+    return rc < 0 ? explain(a, path, err) : 0;
 }
 
 int api_lines(struct api *a, const char *path, bool (*each)(const char *line, void *arg), void *arg,
               struct dlc_err *err)
 {
-    return manager_client_lines(a->manager, path, each, arg, err);
+    int rc = manager_client_lines(a->manager, path, each, arg, err);
+
+    if (rc == DLC_EINVAL)
+        request_fields_show(path, err);
+    return rc;
 }
 
 int api_pages(struct api *a, const char *path, api_page_f *each, void *arg, struct dlc_err *err)
 {
     int rc = manager_client_pages(a->manager, path, each, arg, err);
 
-    return rc < 0 ? explain(a, err) : 0;
+    return rc < 0 ? explain(a, path, err) : 0;
 }
 
 int api_list(struct api *a, const char *path, json_t **out, struct dlc_err *err)
@@ -214,7 +221,7 @@ int api_list(struct api *a, const char *path, json_t **out, struct dlc_err *err)
     int rc = manager_client_list(a->manager, path, &all, err);
 
     *out = rc == 0 ? json_pack("{s:o}", "items", all) : NULL;
-    return rc < 0 ? explain(a, err) : 0;
+    return rc < 0 ? explain(a, path, err) : 0;
 }
 
 /* ---- parts of requests ---- */
