@@ -12,6 +12,7 @@
 #include "base/api_token.h"
 #include "client/daemon.h"
 #include "bucket/url.h"
+#include "ipc/node_marker.h"
 
 static const struct dlc_dur answer_timeout = {60000000000};
 
@@ -47,7 +48,7 @@ int ctl_open(struct ctl *c, const struct config *config, bool start, struct dlc_
         rc = daemon_spawn(config, deadline, err);
         if (rc == 0)
             rc = daemon_connect(config, deadline, err);
-    } else if (rc == DLC_ENODAEMON) {
+    } else if (rc == DLC_ENODAEMON && node_marker_refuse(config->socket, rc, err) == 0) {
         dlc_err_set(
             err, rc,
             "no daemon answers at %s; start one with `dlcache serve` or just open a dataset",
