@@ -7,7 +7,8 @@
 
 A block of `sh` begins with a comment that says where it runs: "# on m1" or "# on gpu1, gpu2". A block that the test cannot run
 says "# not tested: " and why; the reasons that count are in NOT_TESTED. Of these, lines of scp are carried out as copies. A
-block of `text` is what the block before it printed on standard output. Figures may differ; "..." stands for any lines.
+block of `text` is what the block before it printed on standard output. Figures may differ, except in a block of
+`text exact`; "..." stands for any lines.
 
 A machine has a network, file systems, processes and a host name of its own (namespaces): pages name the real paths, and the
 test sees neither those of this machine nor those of other tests. Its /etc is a copy with what the package brings; /run,
@@ -26,7 +27,7 @@ import hosts
 import nodes
 
 ROOT = os.environ["TEST_ROOT"]
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.M | re.S)
+BLOCK = re.compile(r"^```(\w+)( exact)?\n(.*?)^```$", re.M | re.S)
 NOT_TESTED = ("needs systemd", "needs ssh", "needs the package", "needs two releases")
 NAMES = ("s3", "m1", "gpu1", "gpu2", "gpu3")
 SETUP = r"""
@@ -42,7 +43,7 @@ exec bash --noprofile --norc -s
 
 class Block:
     def __init__(self, page, line, script):
-        self.at, self.script, self.shown = "%s:%d" % (page, line), script, None
+        self.at, self.script, self.shown, self.exact = "%s:%d" % (page, line), script, None, False
         first = script.splitlines()[0]
         self.untested = first.startswith("# not tested: ")
         if self.untested:
@@ -59,10 +60,10 @@ def blocks(page):
     found = []
     for m in BLOCK.finditer(text):
         if m[1] == "sh":
-            found.append(Block(page, text.count("\n", 0, m.start()) + 1, m[2]))
+            found.append(Block(page, text.count("\n", 0, m.start()) + 1, m[3]))
         elif m[1] == "text":
-            assert found and found[-1].shown is None and not found[-1].untested, "%s: output of nothing: %s" % (page, m[2])
-            found[-1].shown = m[2]
+            assert found and found[-1].shown is None and not found[-1].untested, "%s: output of nothing: %s" % (page, m[3])
+            found[-1].shown, found[-1].exact = m[3], bool(m[2])
     assert found, "%s has nothing to run" % page
     return found
 
@@ -162,7 +163,8 @@ class Site:
                 got = self.machines[name].run(block.script)
                 print("%s on %s\n%s" % (block.at, name, got))
                 if block.shown is not None:
-                    assert same(block.shown, got), "%s shows\n%s\nbut %s printed\n%s" % (block.at, block.shown, name, got)
+                    alike = got == block.shown if block.exact else same(block.shown, got)
+                    assert alike, "%s shows\n%s\nbut %s printed\n%s" % (block.at, block.shown, name, got)
 
     def copy(self, block):
         """scp FILE... MACHINE:DIR/ or [MACHINE:]FILE; the block says "needs ssh", and from where."""
