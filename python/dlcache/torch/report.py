@@ -284,7 +284,11 @@ class Report:
         worst = max(steady, key=steady.__getitem__, default="")
         if self.stalled_share * steady.get(worst, 0.0) < SMOOTH:
             return ""
-        return getattr(self, "_advice_" + worst, str)()
+        text: str = getattr(self, "_advice_" + worst, str)()
+        if self.cause.get("start", 0.0) > steady[worst]:
+            text = (f"The start of the run took {share(self.cause['start'])} of the wait, which "
+                    f"counts less the longer it runs; `dlcache warm` before it helps. Then: {text}")
+        return text
 
     def as_dict(self) -> Dict[str, Any]:
         left = ("series", "marks", "by_epoch")

@@ -252,6 +252,18 @@ class Words(unittest.TestCase):
         for name, (_, advice) in report._WHY_BYTES.items():
             self.assertEqual(bytes_.report([(daemon(), daemon(**{name: 5}))]).advice(), advice)
 
+    def test_advice_names_the_start_where_that_is_largest(self):
+        t = builder(1, 1.0, 0.0)
+        for _ in range(9):
+            t.batch(32, 0.05, 0.1, 3, busy_s=0.32, cpu_s=0.3)
+        text = t.report().advice()
+        self.assertRegex(text, "^The start of the run took 69.0 % of the wait")
+        self.assertIn("dlcache warm", text)
+        self.assertIn("10 ms of a worker", text)
+        for _ in range(90):
+            t.batch(32, 0.05, 0.1, 3, busy_s=0.32, cpu_s=0.3)
+        self.assertRegex(t.report().advice(), "^Making a sample takes 10 ms")
+
     def test_no_advice_for_the_start(self):
         r = builder(1, 1.0, 0.0).report()
         self.assertEqual((r.stalled_share, r.advice()), (1.0, ""))
