@@ -27,8 +27,9 @@
 
 #define EVICTED_RETRIES 8
 #define MAP_PAUSE       DLC_SEC(1) /* before extents are mapped again, after it failed */
-#define HIT_UNMAPPED    1  /* it is resident, in an extent that this process has not mapped */
-#define ASK_AHEAD       64 /* samples of dlc_get_many() on their way at once */
+#define HIT_UNMAPPED    1 /* it is resident, in an extent that this process has not mapped */
+#define ROOM_WAIT       DLC_SEC(30) /* for room at the daemon, where the bucket cannot be read */
+#define ASK_AHEAD       64          /* samples of dlc_get_many() on their way at once */
 
 /* ---- hit ---- */
 
@@ -227,8 +228,10 @@ static int through_daemon(struct dlc_dataset *ds, struct attachment *a, uint64_t
 {
     int rc = hit_late(ds, a, i, out);
 
-    if (rc == 0 || rc == DLC_EBUSY)
-        return rc == 0 ? 0 : DLC_EBYPASS;
+    if (rc == 0)
+        return 0;
+    if (rc == DLC_EBUSY)
+        return dlc_err_set(err, DLC_EBYPASS, "this process holds as many samples as it may");
     if (rc == DLC_EMISS)
         rc = miss_wait(a, i, w->deadline, w->patient, err);
     else
@@ -333,6 +336,39 @@ static int await_daemon(struct dlc_dataset *ds, uint64_t i, struct waiting *w, s
     return rc < 0 ? err->code : 0;
 }
 
+/* The daemon had no room, as *said has it, and the bucket cannot be read from here, as *err has it:
+ * ask again until it has room. */
+static int await_room(struct dlc_dataset *ds, uint64_t i, struct waiting *w, struct dlc_view *out,
+                      struct dlc_err *said, struct dlc_err *err)
+{
+    struct dlc_mono now = dlc_mono_now(), end = dlc_mono_add(now, ROOM_WAIT);
+    struct dlc_err direct;
+    char *node;
+    int rc = DLC_EBYPASS;
+
+    w->deadline = end.ns < w->end.ns ? end : w->end;
+    while ((rc == DLC_EBYPASS || rc == DLC_EMISS) && !w->away && pause_until(w->deadline))
+        rc = by_daemon(ds, i, w, out, said);
+    if (interrupted())
+        return interrupt_err(err);
+    if (is_for_bucket(rc) && w->away)
+        return await_daemon(ds, i, w, out, err);
+    if (rc == 0 || (!is_for_bucket(rc) && rc != DLC_ETIMEDOUT)) {
+        *err = *said;
+        return rc;
+    }
+    node = node_marker_read(ds->config.socket);
+    direct = *err;
+    dlc_err_set(
+        err, DLC_ENOSPACE,
+        "%.300s at %s had no room for sample %llu in %.0f s (%.200s): give it more --memory "
+        "or a --disk, or hold fewer samples at a time; this program has no way around it: %s",
+        node != NULL ? node : "the daemon", ds->config.socket, (unsigned long long)i,
+        (double)dlc_mono_since(now).ns / 1e9, said->text, direct.text);
+    mem_free(&node);
+    return err->code;
+}
+
 /* The daemon lives, and does not answer in its time. */
 static bool is_late(const struct waiting *w, int rc)
 {
@@ -347,8 +383,11 @@ static int get_slow(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out, st
     struct dlc_mono now = dlc_mono_now();
     struct waiting w = {.deadline = dlc_mono_add(now, (struct dlc_dur){ds->timeout.ns / 2}),
                         .end = dlc_mono_add(now, ds->timeout)};
-    int rc = by_daemon(ds, i, &w, out, err);
+    struct dlc_err said = DLC_ERR_INIT;
+    int rc = by_daemon(ds, i, &w, out, &said);
+    bool no_room = (rc == DLC_EBYPASS || rc == DLC_EMISS) && !w.away;
 
+    *err = said;
     w.late = is_late(&w, rc);
     w.away = w.away || w.late;
     if (!is_for_bucket(rc) && !w.late)
@@ -361,6 +400,8 @@ static int get_slow(struct dlc_dataset *ds, uint64_t i, struct dlc_view *out, st
     if (w.away && (rc == DLC_EDENIED || rc == DLC_EBUCKET || rc == DLC_ENOTFOUND) &&
         !atomic_load_explicit(&ds->refused, memory_order_relaxed))
         rc = await_daemon(ds, i, &w, out, err);
+    else if (no_room && (rc == DLC_EDENIED || rc == DLC_EBUCKET))
+        rc = await_room(ds, i, &w, out, &said, err);
     return rc;
 }
 

@@ -578,6 +578,9 @@ static void fetch_reserved(struct fetch *f, int rc)
         count(mem_bypasses);
     if (rc != DLC_ELARGE)
         budget_memory_full(f->ds);
+    dlc_err_set(&f->err, DLC_EBYPASS, /* for readers that cannot read the bucket themselves */
+                rc == DLC_ELARGE ? "larger than a quarter of --memory, and there is no disk tier"
+                                 : "programs hold what is in memory");
     fetch_end(f, DLC_EBYPASS);
 }
 
