@@ -375,7 +375,7 @@ static int let_go(struct api *api, const char *name, bool by_itself, uint64_t ex
     if (!by_itself || !is_draining(api, name)) {
         rc = store_delete(api->tables->store, STORE_NODE, name, expect, err);
         if (rc == 0 || rc == DLC_ENOTFOUND)
-            nodes_forget(api->tables, name);
+            (by_itself ? nodes_goodbye : nodes_forget)(api->tables, name);
         return rc;
     }
     rc = document_change(api->tables, STORE_NODE, name, expect, put_gone, NULL, &d, err);

@@ -31,9 +31,15 @@ struct live_node {
     json_t *inventory;                      /* what it told; NULL: nothing yet */
 };
 
+struct away_node {
+    char name[NAME_MAX_LEN + 1];
+    json_t *doc; /* the last one */
+    struct dlc_mono until;
+};
+
 const char *node_state_name(enum node_state s)
 {
-    static const char *const names[] = {"joining", "live", "draining", "gone"};
+    static const char *const names[] = {"joining", "live", "draining", "gone", "away"};
 
     return names[s];
 }
@@ -100,6 +106,63 @@ static enum node_state state_of(const json_t *doc)
     return s != NULL && strcmp(s, "gone") == 0 ? NODE_GONE : NODE_JOINING;
 }
 
+/* ---- who is away ---- */
+
+static void drop_away_locked(struct tables *t, size_t i)
+{
+    json_decref(t->nodes.away[i].doc);
+    t->nodes.away[i] = t->nodes.away[--t->nodes.n_away];
+    view_changed_locked(t);
+}
+
+/* NULL: it is not away. */
+static struct away_node *away_locked(struct tables *t, const char *name)
+{
+    for (size_t i = 0; i < t->nodes.n_away; i++)
+        if (strcmp(t->nodes.away[i].name, name) == 0)
+            return &t->nodes.away[i];
+    return NULL;
+}
+
+static void is_back_locked(struct tables *t, const char *name)
+{
+    const struct away_node *a = away_locked(t, name);
+
+    if (a != NULL)
+        drop_away_locked(t, (size_t)(a - t->nodes.away));
+}
+
+static bool has_disk(const struct live_node *n)
+{
+    const json_t *limit = json_object_get(shared_json_value(n->figures), "disk_limit");
+
+    return json_integer_value(limit) > 0;
+}
+
+/* One that drains hands its copies over: nobody need wait for it. */
+static void is_away_locked(struct tables *t, const struct live_node *n)
+{
+    struct away_node *a;
+
+    if (n->state != NODE_LIVE || n->drain || !has_disk(n))
+        return;
+    is_back_locked(t, n->name);
+    mem_reserve(t->nodes.away, t->nodes.n_away, t->nodes.cap_away);
+    a = &t->nodes.away[t->nodes.n_away++];
+    memcpy(a->name, n->name, sizeof(a->name));
+    a->doc = json_deep_copy(n->doc);
+    a->until = dlc_mono_add(dlc_mono_now(), NODES_AWAY_FOR);
+}
+
+static void forget_away(struct tables *t, struct dlc_mono now)
+{
+    dlc_mtx_lock(&t->mtx);
+    for (size_t i = t->nodes.n_away; i-- > 0;)
+        if (dlc_mono_passed(t->nodes.away[i].until, now))
+            drop_away_locked(t, i);
+    dlc_mtx_unlock(&t->mtx);
+}
+
 void nodes_remember(struct tables *t, const struct store_doc *d, bool heard)
 {
     json_t *body = json_deep_copy(d->body);
@@ -141,7 +204,7 @@ bool nodes_is_holder(struct tables *t, const char *name, const char *instance)
     return is;
 }
 
-void nodes_forget(struct tables *t, const char *name)
+static void forget(struct tables *t, const char *name, bool goodbye)
 {
     bool found;
     size_t i;
@@ -149,6 +212,8 @@ void nodes_forget(struct tables *t, const char *name)
     dlc_mtx_lock(&t->mtx);
     i = place_of(t, name, &found);
     if (found) {
+        if (goodbye)
+            is_away_locked(t, t->nodes.list[i]);
         free_node(&t->nodes.list[i]);
         sorted_remove(t->nodes.list, t->nodes.n, i);
         view_changed_locked(t);
@@ -156,9 +221,21 @@ void nodes_forget(struct tables *t, const char *name)
     dlc_mtx_unlock(&t->mtx);
 }
 
+void nodes_forget(struct tables *t, const char *name)
+{
+    forget(t, name, false);
+}
+
+void nodes_goodbye(struct tables *t, const char *name)
+{
+    forget(t, name, true);
+}
+
 static void forget_everybody(struct tables *t)
 {
     dlc_mtx_lock(&t->mtx);
+    while (t->nodes.n_away > 0)
+        drop_away_locked(t, t->nodes.n_away - 1);
     for (size_t i = 0; i < t->nodes.n; i++)
         free_node(&t->nodes.list[i]);
     t->nodes.n = 0;
@@ -182,7 +259,8 @@ void nodes_close(struct tables *t)
 {
     forget_everybody(t);
     mem_free(&t->nodes.list);
-    t->nodes.cap = 0;
+    mem_free(&t->nodes.away);
+    t->nodes.cap = t->nodes.cap_away = 0;
 }
 
 /* ---- for others ---- */
@@ -195,15 +273,21 @@ static void copy_text(char *out, size_t cap, const char *s)
     out[len] = '\0';
 }
 
+static void describe_doc(const char *name, const json_t *doc, struct node_info *out)
+{
+    memcpy(out->name, name, sizeof(out->name));
+    copy_text(out->address, sizeof(out->address),
+              json_string_value(json_object_get(doc, "address")));
+    out->capacity = (uint64_t)json_integer_value(json_object_get(doc, "capacity"));
+    out->memory = (uint64_t)json_integer_value(json_object_get(doc, "memory"));
+    out->gpus = (unsigned)json_integer_value(json_object_get(doc, "gpus"));
+}
+
 static void describe(const struct live_node *n, struct node_info *out)
 {
-    memcpy(out->name, n->name, sizeof(out->name));
-    copy_text(out->address, sizeof(out->address),
-              json_string_value(json_object_get(n->doc, "address")));
+    describe_doc(n->name, n->doc, out);
     out->state = live_state(n);
-    out->capacity = (uint64_t)json_integer_value(json_object_get(n->doc, "capacity"));
-    out->memory = (uint64_t)json_integer_value(json_object_get(n->doc, "memory"));
-    out->gpus = (unsigned)json_integer_value(json_object_get(n->doc, "gpus"));
+    out->disk = has_disk(n);
     out->silent = dlc_mono_since(n->heard);
     out->holds[0] = shared_json_get(n->figures);
     out->holds[1] = shared_json_get(n->progress);
@@ -212,17 +296,33 @@ static void describe(const struct live_node *n, struct node_info *out)
     out->commands = json_array_size(json_object_get(n->doc, "commands"));
 }
 
-size_t nodes_list(struct tables *t, struct node_info **out)
+static size_t list_nodes(struct tables *t, bool with_away, struct node_info **out)
 {
-    size_t n;
+    size_t n = 0;
 
     dlc_mtx_lock(&t->mtx);
-    n = t->nodes.n;
-    *out = mem_zero((n + 1) * sizeof(**out));
-    for (size_t i = 0; i < n; i++)
-        describe(t->nodes.list[i], &(*out)[i]);
+    *out = mem_zero((t->nodes.n + t->nodes.n_away + 1) * sizeof(**out));
+    for (size_t i = 0; i < t->nodes.n; i++) /* one that joins is away until it is heard */
+        if (!with_away || t->nodes.list[i]->state != NODE_JOINING ||
+            away_locked(t, t->nodes.list[i]->name) == NULL)
+            describe(t->nodes.list[i], &(*out)[n++]);
+    for (size_t i = 0; with_away && i < t->nodes.n_away; i++) {
+        describe_doc(t->nodes.away[i].name, t->nodes.away[i].doc, &(*out)[n]);
+        (*out)[n].state = NODE_AWAY;
+        (*out)[n++].disk = true;
+    }
     dlc_mtx_unlock(&t->mtx);
     return n;
+}
+
+size_t nodes_list(struct tables *t, struct node_info **out)
+{
+    return list_nodes(t, false, out);
+}
+
+size_t nodes_of_view(struct tables *t, struct node_info **out)
+{
+    return list_nodes(t, true, out);
 }
 
 bool nodes_get(struct tables *t, const char *name, struct node_info *out)
@@ -457,6 +557,7 @@ void nodes_tick(struct tables *t, struct dlc_mono now)
 {
     char name[NAME_MAX_LEN + 1];
 
+    forget_away(t, now);
     while (leader_holds(t) && next_forgiven(t, name))
         nodes_write_state(t, name, NODE_LIVE);
     while (leader_holds(t) && next_silent(t, now, name)) {
@@ -498,6 +599,7 @@ bool nodes_heard(struct tables *t, const char *name, const json_t *figures, cons
         *woke = n->state != NODE_LIVE;
         if (n->state == NODE_GONE)
             forgive_locked(t, n);
+        is_back_locked(t, name);
         n->state = NODE_LIVE;
         replace(&n->figures, &f);
         replace(&n->progress, &p);

@@ -5,6 +5,11 @@
  *     JOINING --heartbeat--> LIVE --silent for node_ttl--> GONE --heartbeat--> LIVE
  *     JOINING --silent for node_ttl--> GONE
  *     LIVE shows as DRAINING while it is told to drain
+ *     LIVE --says goodbye, has copies on a disk--> AWAY, for NODES_AWAY_FOR, unless it is back
+ *
+ * AWAY is not a state of a document: the node is forgotten, as one that leaves for good. Only the
+ * view names it for a while: it may be restarted, and the others then wait for it rather than read
+ * its share from the bucket (docs/design/0006-cluster.md).
  *
  * A document of kind STORE_NODE: {"address", "capacity", "memory", "gpus", "state": "joining" |
  * "live" | "gone", "drain", "drained" (node_drain.h), "rejoin", "joined_ms", "commands": [...],
@@ -32,14 +37,19 @@
 
 struct tables;
 struct live_node;
+struct away_node;
+
+#define NODES_AWAY_FOR DLC_SEC(30)
 
 struct node_table {
     struct live_node **list; /* G: mtx; sorted by name */
     size_t n, cap;
+    struct away_node *away; /* G: mtx; those that said goodbye lately */
+    size_t n_away, cap_away;
     struct dlc_mono ask_until; /* G: mtx; who joins before is asked for its records too */
 };
 
-enum node_state { NODE_JOINING, NODE_LIVE, NODE_DRAINING, NODE_GONE };
+enum node_state { NODE_JOINING, NODE_LIVE, NODE_DRAINING, NODE_GONE, NODE_AWAY };
 const char *node_state_name(enum node_state s);
 
 /* The leader's knowledge of a node. All of it is a copy, except figures and progress: read those,
@@ -50,6 +60,7 @@ struct node_info {
     enum node_state state;
     uint64_t capacity, memory; /* bytes for chunks, and of memory */
     unsigned gpus;
+    bool disk;             /* it has a disk tier, as its last heartbeat said */
     struct dlc_dur silent; /* since its last heartbeat */
     json_t *figures;       /* as its last heartbeat said: {"disk_used", "memory_used", "gpus_free",
                             * "datasets": {ID: {"bytes", ...}}, "spent": {...}, ...}; NULL: none yet
@@ -61,6 +72,8 @@ struct node_info {
 
 /* All known nodes by name. Gives *out; return it with nodes_release(). */
 size_t nodes_list(struct tables *t, struct node_info **out);
+/* The same, with those that are away. */
+size_t nodes_of_view(struct tables *t, struct node_info **out);
 void nodes_release(struct node_info **out, size_t n);
 /* One of them; false: not known. Gives *out; return it with node_info_release(). */
 bool nodes_get(struct tables *t, const char *name, struct node_info *out);
@@ -85,6 +98,8 @@ json_t *nodes_commands(struct tables *t, const char *name);
 /* Update from the document, unless a newer one was seen. heard: as if a heartbeat had just come. */
 void nodes_remember(struct tables *t, const struct store_doc *d, bool heard);
 void nodes_forget(struct tables *t, const char *name);
+/* The same of one that has said goodbye itself, and may come back with what is on its disk. */
+void nodes_goodbye(struct tables *t, const char *name);
 /* A heartbeat. False: the node is unknown, or was asked to join again. *woke: it was joining or
  * gone until now. Borrows figures and progress; NULL: as before. */
 bool nodes_heard(struct tables *t, const char *name, const json_t *figures, const json_t *progress,

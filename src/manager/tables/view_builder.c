@@ -15,12 +15,12 @@
 /* ---- nodes ---- */
 
 /* Chunks are spread by space. A node that says nothing of its space counts as a gigabyte. One that
- * drains owns nothing, by its state; by its weight others know what it owned. */
+ * drains or is away owns nothing, by its state; by its weight others know what it owned. */
 double view_weight(enum node_state state, uint64_t capacity, uint64_t memory)
 {
     uint64_t space = capacity != 0 ? capacity : memory;
 
-    if (state != NODE_LIVE && state != NODE_DRAINING)
+    if (state != NODE_LIVE && state != NODE_DRAINING && state != NODE_AWAY)
         return 0;
     return space == 0 ? 1.0 : (double)space / 1e9;
 }
@@ -34,10 +34,10 @@ json_t *view_nodes(const struct node_info *nodes, size_t n)
 
         if (x->state == NODE_GONE)
             continue;
-        json_array_append_new(array, json_pack("{s:s, s:s, s:f, s:s}", "name", x->name, "address",
-                                               x->address, "weight",
-                                               view_weight(x->state, x->capacity, x->memory),
-                                               "state", node_state_name(x->state)));
+        json_array_append_new(
+            array, json_pack("{s:s, s:s, s:f, s:s, s:b}", "name", x->name, "address", x->address,
+                             "weight", view_weight(x->state, x->capacity, x->memory), "state",
+                             node_state_name(x->state), "disk", x->disk));
     }
     return array;
 }
@@ -185,7 +185,7 @@ void view_tick(struct tables *t)
     if (!dirty)
         return;
     p.datasets = datasets_view(t, &err);
-    n = nodes_list(t, &info);
+    n = nodes_of_view(t, &info);
     p.nodes = view_nodes(info, n);
     p.jobs = jobs_view(t);
     p.revoked = revocations_view(t);

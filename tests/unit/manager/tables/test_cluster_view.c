@@ -19,24 +19,29 @@ static void test_only_the_living_own(void **state)
     assert_true(view_weight(NODE_JOINING, 1000, 0) == 0);
     assert_true(view_weight(NODE_DRAINING, 2000000000, 0) == 2.0); /* what it owned; its state says
                                                                     * that it owns nothing */
+    assert_true(view_weight(NODE_AWAY, 2000000000, 0) == 2.0);     /* the same */
     assert_true(view_weight(NODE_GONE, 1000, 0) == 0);
 }
 
 static void test_the_gone_are_not_in_it(void **state)
 {
     const struct node_info nodes[] = {
-        {.name = "a", .address = "http://a:1", .state = NODE_LIVE, .capacity = 1000000000},
+        {.name = "a",
+         .address = "http://a:1",
+         .state = NODE_LIVE,
+         .capacity = 1000000000,
+         .disk = true},
         {.name = "b", .address = "http://b:1", .state = NODE_GONE, .capacity = 1000000000},
         {.name = "c", .address = "http://c:1", .state = NODE_DRAINING, .capacity = 1000000000},
         {.name = "d", .address = "", .state = NODE_JOINING},
     };
     json_t *got = view_nodes(nodes, unit_count(nodes));
     struct view *view = view_new(7, json_pack("{s:O}", "nodes", got));
-    json_t *want =
-        json_pack("[{s:s, s:s, s:f, s:s}, {s:s, s:s, s:f, s:s}, {s:s, s:s, s:f, s:s}]", "name", "a",
-                  "address", "http://a:1", "weight", 1.0, "state", "live", "name", "c", "address",
-                  "http://c:1", "weight", 1.0, "state", "draining", "name", "d", "address", "",
-                  "weight", 0.0, "state", "joining");
+    json_t *want = json_pack(
+        "[{s:s, s:s, s:f, s:s, s:b}, {s:s, s:s, s:f, s:s, s:b}, {s:s, s:s, s:f, s:s, s:b}]", "name",
+        "a", "address", "http://a:1", "weight", 1.0, "state", "live", "disk", 1, "name", "c",
+        "address", "http://c:1", "weight", 1.0, "state", "draining", "disk", 0, "name", "d",
+        "address", "", "weight", 0.0, "state", "joining", "disk", 0);
 
     (void)state;
     assert_non_null(want);

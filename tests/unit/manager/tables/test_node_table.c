@@ -139,9 +139,81 @@ static void test_a_new_leader_loads_them(void **state)
     bare_close(&t);
 }
 
+static void beat_with_disk(struct tables *t, const char *name, json_int_t disk)
+{
+    json_t *figures = json_pack("{s:I}", "disk_limit", disk);
+    bool woke = false;
+
+    assert_true(nodes_heard(t, name, figures, NULL, &woke));
+    json_decref(figures);
+}
+
+/* As the view names it: -1: not at all. */
+static int seen_as(struct tables *t, const char *name)
+{
+    struct node_info *info = NULL;
+    size_t n = nodes_of_view(t, &info);
+    int state = -1;
+
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(info[i].name, name) == 0) {
+            assert_int_equal(state, -1); /* once */
+            state = (int)info[i].state;
+        }
+    nodes_release(&info, n);
+    return state;
+}
+
+/* A node that is restarted is away until it is heard again; nobody takes it for one that is there. */
+static void test_a_node_is_away_after_its_goodbye(void **state)
+{
+    struct tables *t = start(state);
+    struct node_info info;
+
+    join(t, "a", "1");
+    beat_with_disk(t, "a", 1000);
+    nodes_goodbye(t, "a");
+    assert_false(nodes_get(t, "a", &info));
+    assert_int_equal(seen_as(t, "a"), NODE_AWAY);
+    ok(store_delete(t->store, STORE_NODE, "a", STORE_ANY, &err));
+    join(t, "a", "2");
+    assert_int_equal(seen_as(t, "a"), NODE_AWAY); /* it does not own anything before it is live */
+    assert_int_equal(state_of(t, "a"), NODE_JOINING);
+    beat_with_disk(t, "a", 1000);
+    assert_int_equal(seen_as(t, "a"), NODE_LIVE);
+    nodes_goodbye(t, "a");
+    nodes_tick(t, dlc_mono_add(dlc_mono_now(), DLC_SEC(29)));
+    assert_int_equal(seen_as(t, "a"), NODE_AWAY);
+    nodes_tick(t, dlc_mono_add(dlc_mono_now(), DLC_SEC(31)));
+    assert_int_equal(seen_as(t, "a"), -1); /* it does not come back */
+    bare_close(&t);
+}
+
+/* Its copies are gone with it, or an admin took it out. */
+static void test_nobody_waits_for_a_node_without_a_disk(void **state)
+{
+    struct tables *t = start(state);
+
+    join(t, "a", "1");
+    beat_with_disk(t, "a", 0);
+    nodes_goodbye(t, "a");
+    assert_int_equal(seen_as(t, "a"), -1);
+    join(t, "b", "1");
+    beat_with_disk(t, "b", 1000);
+    nodes_forget(t, "b");
+    assert_int_equal(seen_as(t, "b"), -1);
+    join(t, "c", "1"); /* it was never live */
+    nodes_goodbye(t, "c");
+    assert_int_equal(seen_as(t, "c"), -1);
+    nodes_goodbye(t, "nobody");
+    bare_close(&t);
+}
+
 int main(void)
 {
     const struct each_case cases[] = {
+        {"a node is away after its goodbye", test_a_node_is_away_after_its_goodbye},
+        {"nobody waits for a node without a disk", test_nobody_waits_for_a_node_without_a_disk},
         {"a node lives while it beats", test_a_node_lives_while_it_beats},
         {"the first that is heard brings the others back",
          test_the_first_that_is_heard_brings_the_others_back},
