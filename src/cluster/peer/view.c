@@ -42,6 +42,7 @@ static void placed_release(struct placed **placed, size_t n)
         mem_free(&(*placed)[i].id);
         owners_release(&(*placed)[i].owners);
         owners_release(&(*placed)[i].draining);
+        owners_release(&(*placed)[i].away);
     }
     mem_free(placed);
 }
@@ -66,12 +67,20 @@ static void view_release(struct cluster *c)
     owners_release(&c->all);
     owners_release(&c->draining);
     owners_release(&c->leaving);
+    owners_release(&c->away);
     c->n_members = c->n_placed = c->n_jobs = 0;
 }
 
-enum { OWN = 1, DRAIN = 2 };
+enum { OWN = 1, DRAIN = 2, AWAY = 4 };
 
-/* Of these names (NULL: of all) those that own, drain, or both. */
+static unsigned kind_of(const struct member *m)
+{
+    if (m->live)
+        return OWN;
+    return m->away ? AWAY : m->answers ? DRAIN : 0;
+}
+
+/* Of these names (NULL: of all) those that own, drain, are away, or some of these. */
 static void owners_fill(struct owners *o, const struct cluster *c, const json_t *names,
                         unsigned which)
 {
@@ -88,14 +97,31 @@ static void owners_fill(struct owners *o, const struct cluster *c, const json_t 
         json_array_foreach(names, k, name) named =
             named ||
             strcmp(json_string_value(name) != NULL ? json_string_value(name) : "", m->name) == 0;
-        if (!named || !m->answers || !(which & (m->live ? OWN : DRAIN)) || m->weight <= 0)
+        if (!named || !(which & kind_of(m)) || m->weight <= 0)
             continue;
         o->member[o->n] = (unsigned)i;
         o->nodes[o->n++] = (struct owner_node){owner_id(m->name), m->weight};
     }
 }
 
-static int take_members(struct cluster *c, const json_t *nodes, struct dlc_err *err)
+static const struct member *member_named(const struct cluster *c, const char *name)
+{
+    for (size_t i = 0; i < c->n_members; i++)
+        if (strcmp(c->members[i].name, name) == 0)
+            return &c->members[i];
+    return NULL;
+}
+
+/* What the view before says of it. */
+static void compare_member(struct member *m, const struct member *old)
+{
+    m->new = m->answers && (old == NULL || !old->answers);
+    if (m->away)
+        m->away_since = old != NULL && old->away ? old->away_since : dlc_mono_now();
+}
+
+static int take_members(struct cluster *c, const struct cluster *before, const json_t *nodes,
+                        struct dlc_err *err)
 {
     const json_t *node;
     size_t i;
@@ -119,7 +145,10 @@ static int take_members(struct cluster *c, const json_t *nodes, struct dlc_err *
             .weight = json_is_number(weight) ? json_number_value(weight) : 1,
             .live = strcmp(state, "live") == 0,
             .answers = strcmp(state, "live") == 0 || strcmp(state, "draining") == 0,
+            .away = strcmp(state, "away") == 0,
+            .disk = json_is_true(json_object_get(node, "disk")),
         };
+        compare_member(&c->members[c->n_members - 1], member_named(before, name));
     }
     return 0;
 }
@@ -152,6 +181,7 @@ static void take_datasets(struct cluster *c, const json_t *datasets)
         if (json_array_size(nodes) > 0) {
             owners_fill(&p->owners, c, nodes, OWN);
             owners_fill(&p->draining, c, nodes, OWN | DRAIN);
+            owners_fill(&p->away, c, nodes, OWN | AWAY);
         }
     }
     qsort(c->placed, c->n_placed, sizeof(c->placed[0]), by_id);
@@ -223,8 +253,8 @@ int cluster_take_view(struct cluster *c, const json_t *view, struct dlc_err *err
     new.placed = NULL;
     new.jobs = NULL;
     new.n_members = new.n_placed = new.n_jobs = 0;
-    new.all = new.draining = new.leaving = (struct owners){0};
-    rc = take_members(&new, json_object_get(view, "nodes"), err);
+    new.all = new.draining = new.leaving = new.away = (struct owners){0};
+    rc = take_members(&new, c, json_object_get(view, "nodes"), err);
     if (rc < 0) {
         view_release(&new);
         return rc;
@@ -232,6 +262,7 @@ int cluster_take_view(struct cluster *c, const json_t *view, struct dlc_err *err
     owners_fill(&new.all, &new, NULL, OWN);
     owners_fill(&new.draining, &new, NULL, OWN | DRAIN);
     owners_fill(&new.leaving, &new, NULL, DRAIN);
+    owners_fill(&new.away, &new, NULL, OWN | AWAY);
     take_datasets(&new, json_object_get(view, "datasets"));
     take_jobs(&new, json_object_get(view, "jobs"));
     if (owners_hash(&new) != before) {
@@ -283,9 +314,10 @@ static const struct owners *owners_of(const struct cluster *c, const char *datas
     return p != NULL && p->owners.n > 0 ? &p->owners : &c->all;
 }
 
-bool cluster_owns(const struct cluster *c, const char *dataset, uint64_t object,
-                  bool (*skip)(const struct cluster_peer *peer, void *arg), void *arg,
-                  struct cluster_peer *peer)
+/* The best owner: false: *peer. past_us: of the others. */
+static bool find_owner(const struct cluster *c, const char *dataset, uint64_t object,
+                       bool (*skip)(const struct cluster_peer *peer, void *arg), void *arg,
+                       bool past_us, struct cluster_peer *peer)
 {
     const struct owners *o = owners_of(c, dataset);
     int rank[RANK_MAX];
@@ -294,13 +326,62 @@ bool cluster_owns(const struct cluster *c, const char *dataset, uint64_t object,
     for (size_t i = 0; i < n; i++) {
         const struct member *m = &c->members[o->member[rank[i]]];
 
-        if (strcmp(m->name, c->name) == 0)
+        if (strcmp(m->name, c->name) == 0 && !past_us)
             return true;
+        if (strcmp(m->name, c->name) == 0)
+            continue;
         *peer = (struct cluster_peer){m->name, m->address};
         if (m->address[0] != '\0' && (skip == NULL || !skip(peer, arg)))
             return false;
     }
     return true;
+}
+
+bool cluster_owns(const struct cluster *c, const char *dataset, uint64_t object,
+                  bool (*skip)(const struct cluster_peer *peer, void *arg), void *arg,
+                  struct cluster_peer *peer)
+{
+    return find_owner(c, dataset, object, skip, arg, false, peer);
+}
+
+bool cluster_best_peer(const struct cluster *c, const char *dataset, uint64_t object,
+                       bool (*skip)(const struct cluster_peer *peer, void *arg), void *arg,
+                       struct cluster_peer *peer)
+{
+    return !find_owner(c, dataset, object, skip, arg, true, peer);
+}
+
+/* ---- who is away ---- */
+
+bool cluster_owner_is_away(const struct cluster *c, const char *dataset, uint64_t object,
+                           struct dlc_mono *since)
+{
+    const struct placed *p = placed_of(c, dataset);
+    const struct owners *o = p != NULL && p->away.n > 0 ? &p->away : &c->away;
+    int i = owner_of(o->nodes, o->n, object);
+    const struct member *m = i < 0 ? NULL : &c->members[o->member[i]];
+
+    if (m == NULL || !m->away || strcmp(m->name, c->name) == 0)
+        return false;
+    *since = m->away_since;
+    return true;
+}
+
+bool cluster_has_disk(const struct cluster *c, const char *name)
+{
+    const struct member *m = member_named(c, name);
+
+    return m != NULL && m->disk;
+}
+
+bool cluster_new_peer(const struct cluster *c, size_t i, struct cluster_peer *out)
+{
+    for (size_t k = 0; k < c->n_members; k++)
+        if (c->members[k].new &&i-- == 0) {
+            *out = (struct cluster_peer){c->members[k].name, c->members[k].address};
+            return true;
+        }
+    return false;
 }
 
 /* ---- before owners changed ---- */
@@ -328,15 +409,12 @@ static const char *old_owner(const struct cluster *c, const char *dataset, uint6
 
 bool cluster_peer_named(const struct cluster *c, const char *name, struct cluster_peer *out)
 {
-    for (size_t i = 0; i < c->n_members; i++) {
-        const struct member *m = &c->members[i];
+    const struct member *m = member_named(c, name);
 
-        if (strcmp(m->name, name) != 0)
-            continue;
-        *out = (struct cluster_peer){m->name, m->address};
-        return m->answers && m->address[0] != '\0' && strcmp(name, c->name) != 0;
-    }
-    return false;
+    if (m == NULL)
+        return false;
+    *out = (struct cluster_peer){m->name, m->address};
+    return m->answers && m->address[0] != '\0' && strcmp(name, c->name) != 0;
 }
 
 bool cluster_previous_owner(const struct cluster *c, const char *dataset, uint64_t object,
@@ -370,10 +448,9 @@ bool cluster_gave_away(const struct cluster *c, const char *dataset, uint64_t ob
 
 bool cluster_is_draining(const struct cluster *c)
 {
-    for (size_t i = 0; i < c->n_members; i++)
-        if (strcmp(c->members[i].name, c->name) == 0)
-            return c->members[i].answers && !c->members[i].live;
-    return false;
+    const struct member *m = member_named(c, c->name);
+
+    return m != NULL && m->answers && !m->live;
 }
 
 bool cluster_peer_at(const struct cluster *c, size_t i, struct cluster_peer *out)

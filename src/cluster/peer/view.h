@@ -51,6 +51,19 @@ bool cluster_owns(const struct cluster *c, const char *dataset, uint64_t object,
                   bool (*skip)(const struct cluster_peer *peer, void *arg), void *arg,
                   struct cluster_peer *peer);
 
+/* Of the peers that own chunks the one that is next to own this object, if it does not own it now.
+ * False: there is none. */
+bool cluster_best_peer(const struct cluster *c, const char *dataset, uint64_t object,
+                       bool (*skip)(const struct cluster_peer *peer, void *arg), void *arg,
+                       struct cluster_peer *peer);
+/* Would a node that said goodbye lately own the object, and has it on its disk perhaps? *since: when
+ * this node heard of the goodbye. */
+bool cluster_owner_is_away(const struct cluster *c, const char *dataset, uint64_t object,
+                           struct dlc_mono *since);
+bool cluster_has_disk(const struct cluster *c, const char *name);
+/* The nodes that answer since this view, by number from 0. False: no more. */
+bool cluster_new_peer(const struct cluster *c, size_t i, struct cluster_peer *out);
+
 /* The peer that owned this object before owners changed last, and still answers: it may have a copy.
  * False: none. */
 bool cluster_previous_owner(const struct cluster *c, const char *dataset, uint64_t object,

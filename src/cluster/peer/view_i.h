@@ -16,8 +16,12 @@
 struct member {
     char *name, *address;
     double weight;
-    bool live;    /* owns */
-    bool answers; /* also while it drains */
+    bool live;                  /* owns */
+    bool answers;               /* also while it drains */
+    bool away;                  /* it said goodbye, and may come back with its copies */
+    bool disk;                  /* it has copies on a disk */
+    bool new;                   /* it did not answer in the view before */
+    struct dlc_mono away_since; /* when this node heard of it */
 };
 
 /* Nodes that may own chunks of a dataset. */
@@ -31,6 +35,7 @@ struct placed {
     char *id;
     struct owners owners;   /* n 0: all */
     struct owners draining; /* these and those that drain; n 0: all of them */
+    struct owners away;     /* these and those that are away; n 0: all of them */
     struct cluster_use use;
 };
 
@@ -62,6 +67,7 @@ struct cluster {
     struct owners all;
     struct owners draining; /* all, and those that drain */
     struct owners leaving;  /* those that drain alone */
+    struct owners away;     /* all, and those that are away */
     struct placed *placed;  /* sorted by id */
     size_t n_placed;
     struct old_owners old;

@@ -370,9 +370,98 @@ static void some_jobs_keep_nothing(void **state)
     cluster_free(&c);
 }
 
+#define B_IS_AWAY                                                                                  \
+    "{\"version\": 6, \"nodes\": [" NODE("a", "1", "live") ", " NODE("b", "1", "away") ", " NODE(  \
+        "c", "2", "live") "], \"datasets\": [{\"id\": \"on-a\", \"nodes\": [\"a\"]}]}"
+#define B_IS_BACK                                                                                  \
+    "{\"version\": 7, \"nodes\": [" NODE(                                                          \
+        "a", "1",                                                                                  \
+        "live") ", {\"name\": \"b\", \"address\": "                                                \
+                "\"http://b:1\", \"weight\": 1, \"state\": \"live\", \"disk\": true}, " NODE(      \
+                    "c", "2", "live") "]}"
+
+static bool owner_is_away(const struct cluster *c, const char *dataset, unsigned i,
+                          struct dlc_mono *since)
+{
+    char key[32];
+
+    snprintf(key, sizeof(key), "key-%u", i);
+    return cluster_owner_is_away(c, dataset, hash64_str(key), since);
+}
+
+/* What b owned before its goodbye, and will own again, is missed; nothing else is. */
+static void a_node_is_away(void **state)
+{
+    struct cluster *before = cluster_new("a"), *c = cluster_new("a"), *b = cluster_new("b");
+    struct dlc_mono since = {0}, again = {0};
+    struct cluster_peer p = {0};
+    unsigned missed = 0;
+
+    (void)state;
+    take(before, THREE, NULL);
+    take(c, THREE, NULL);
+    assert_true(cluster_new_peer(c, 0, &p)); /* the first view: all of them are new */
+    take(c, B_IS_AWAY, NULL);
+    take(b, B_IS_AWAY, NULL);
+    assert_int_equal(cluster_live(c), 2);
+    assert_false(cluster_new_peer(c, 0, &p));
+    for (unsigned i = 0; i < 400; i++) {
+        bool was_b = owner_seen_by(before, "a", "d", i, NULL) == 'b';
+
+        assert_int_equal(owner_is_away(c, "d", i, &since), was_b);
+        assert_true(owner_seen_by(c, "a", "d", i, NULL) != 'b');
+        assert_false(owner_is_away(c, "on-a", i, &since)); /* it never had that */
+        assert_false(owner_is_away(b, "d", i, &since));    /* for itself it is there */
+        missed += was_b;
+    }
+    assert_in_range(missed, 60, 140);
+    dlc_clock_advance(DLC_SEC(3));
+    take(c, B_IS_AWAY, NULL); /* it went when it went */
+    for (unsigned i = 0; i < 400 && again.ns == 0; i++)
+        owner_is_away(c, "d", i, &again);
+    assert_int_equal(again.ns, since.ns);
+    assert_false(cluster_has_disk(c, "b"));
+    take(c, B_IS_BACK, NULL);
+    for (unsigned i = 0; i < 400; i++)
+        assert_false(owner_is_away(c, "d", i, &since));
+    assert_true(cluster_new_peer(c, 0, &p));
+    assert_string_equal(p.name, "b");
+    assert_false(cluster_new_peer(c, 1, &p));
+    assert_true(cluster_has_disk(c, "b"));
+    assert_false(cluster_has_disk(c, "nobody"));
+    cluster_free(&before);
+    cluster_free(&c);
+    cluster_free(&b);
+}
+
+/* The next best after the owner, or after us; never us. */
+static void the_best_peer_is_another(void **state)
+{
+    struct cluster *c = cluster_new("a"), *alone = cluster_new("a");
+    struct cluster_peer p = {0};
+
+    (void)state;
+    take(c, THREE, NULL);
+    for (unsigned i = 0; i < 200; i++) {
+        char owner = owner_seen_by(c, "a", "d", i, NULL), key[32];
+
+        snprintf(key, sizeof(key), "key-%u", i);
+        assert_true(cluster_best_peer(c, "d", hash64_str(key), NULL, NULL, &p));
+        assert_true(owner == 'a' ? p.name[0] != 'a' : p.name[0] == owner);
+        assert_true(cluster_best_peer(c, "d", hash64_str(key), is_b, NULL, &p));
+        assert_int_equal(p.name[0], 'c');
+    }
+    take(alone, "{\"version\": 1, \"nodes\": [" NODE("a", "1", "live") "]}", NULL);
+    assert_false(cluster_best_peer(alone, "d", 1, NULL, NULL, &p));
+    cluster_free(&c);
+    cluster_free(&alone);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_node_is_away),
+        cmocka_unit_test(the_best_peer_is_another),
         cmocka_unit_test(all_nodes_agree),
         cmocka_unit_test(a_peer_is_skipped),
         cmocka_unit_test(who_is_not_live_owns_nothing),
