@@ -14,7 +14,7 @@
  * (peer_health.h); once the owner has said that it is at work (102) or has begun to answer, for
  * `most`. No request takes longer than TOTAL times `most`.
  */
-#include "cluster/peer/peer_client.h"
+#include "cluster/peer/peer_client_i.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -22,71 +22,20 @@
 
 #include "base/check.h"
 #include "base/hash.h"
-#include "base/histogram.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/event_loop.h"
 #include "base/secret.h"
-#include "base/u64map.h"
 #include "base/mem.h"
-#include "base/mutex.h"
 #include "base/str.h"
 #include "net/async_client.h"
-#include "cluster/peer/peer_health.h"
 #include "cluster/peer/peer_url.h"
 
-#define PEERS_TAG   DLC_TAG4('p', 'e', 'e', 'r')
-#define PEER_TAG    DLC_TAG4('p', 'e', 'e', '1')
-#define ASK_TAG     DLC_TAG4('p', 'a', 's', 'k')
-#define THREADS_MAX 2
-#define MANY_CORES  4  /* more of them: two threads */
-#define TOTAL       30 /* times `most` */
-#define TOOK_FADE   4096
-#define IDLE_MAX    1024 /* connections kept */
-#define PROBE_MAX   4096 /* bytes of an answer to how it is */
-
-/* Requests that hand copies over have connections of their own: each of two nodes may wait for a
- * sample of the other that needs one. */
-enum call_class { CLASS_READ, CLASS_HANDOVER, CLASSES };
-
-struct lane {
-    struct peers *peers;
-    struct loop_thread thread;
-    struct engine *engine;
-    struct dlc_list flying; /* of ask.link */
-    struct task close;
-};
-
-struct peer {
-    uint32_t tag;
-    char *name;
-    struct lane *lane;
-    struct dlc_list waiting[CLASSES]; /* of ask.link; L, and what follows */
-    unsigned in_flight[CLASSES];
-    struct engine_request *probe; /* how it is; NULL: not asked */
-    struct timer probe_end;
-    uint64_t probe_address;
-
-    struct health health; /* G: mtx, and what follows */
-    uint64_t address;     /* hash of where it was asked last: health begins again elsewhere */
-    struct hist took;     /* ns */
-    uint64_t reads, bytes, failures, skipped;
-};
-
-struct peers {
-    uint32_t tag;
-    unsigned connections;
-    struct dlc_dur least, most;
-    char *ca;
-    struct lane lanes[THREADS_MAX];
-    unsigned n_lanes;
-    _Atomic bool closing; /* W closer, R any */
-
-    struct dlc_mtx mtx; /* rank LCK_peers */
-    struct map table;   /* G: mtx: hash of the name -> peer */
-    bool tls;
-    struct tls_identity *identity; /* G: mtx; NULL: none yet */
-};
+#define ASK_TAG    DLC_TAG4('p', 'a', 's', 'k')
+#define MANY_CORES 4    /* more of them: two threads */
+#define TOTAL      30   /* times `most` */
+#define IDLE_MAX   1024 /* connections kept */
+#define PROBE_MAX  4096 /* bytes of an answer to how it is */
 
 /* One question under way. */
 struct peer_call {
@@ -126,45 +75,6 @@ static enum call_class class_of(const struct peer_call *a)
 static struct peers *peers_of(const struct peer_call *a)
 {
     return a->peer->lane->peers;
-}
-
-/* -------- the table -------- */
-
-static struct peer *peer_new(struct peers *p, const char *name, uint64_t hash)
-{
-    struct peer *x = mem_new(struct peer);
-
-    x->tag = PEER_TAG;
-    x->name = mem_str(name);
-    x->lane = &p->lanes[hash % p->n_lanes];
-    for (int i = 0; i < CLASSES; i++)
-        dlc_list_init(&x->waiting[i]);
-    health_init(&x->health, p->least, p->most);
-    hist_init(&x->took, TOOK_FADE);
-    return x;
-}
-
-static struct peer *find_locked(struct peers *p, const char *name, bool make)
-{
-    uint64_t hash = hash64_str(name), key = hash;
-    struct peer *x;
-
-    dlc_mtx_assert_held(&p->mtx);
-    while ((x = map_get(&p->table, key)) != NULL && strcmp(x->name, name) != 0)
-        key++;
-    if (x == NULL && make) {
-        x = peer_new(p, name, hash);
-        map_set(&p->table, key, x);
-    }
-    return x;
-}
-
-/* A peer that has come back under another address is not what failed before. */
-static void moved_locked(struct peers *p, struct peer *x, uint64_t address)
-{
-    if (x->address != address)
-        health_init(&x->health, p->least, p->most);
-    x->address = address;
 }
 
 /* -------- the end of a question -------- */
@@ -514,71 +424,14 @@ void peers_read(struct peers *p, struct peer_read *r)
     r->from_memory = r->verified = r->mismatch = false;
     r->checksum = 0;
     dlc_mtx_lock(&p->mtx);
-    a->peer = find_locked(p, r->peer, true);
+    a->peer = peer_find_locked(p, r->peer, true);
     a->address = hash64_str(r->address);
-    moved_locked(p, a->peer, a->address);
+    peer_moved_locked(p, a->peer, a->address);
     dlc_mtx_unlock(&p->mtx);
     if (p->closing) /* asked by a done() of the end: no turn is left */
         fail(a, DLC_ECANCELED, "we are ending");
     else
         loop_post(a->peer->lane->thread.loop, &a->begin);
-}
-
-void peers_verified(struct peers *p, const struct peer_read *r, bool right)
-{
-    struct dlc_mono now = dlc_mono_now();
-    struct peer *x;
-
-    dlc_mtx_lock(&p->mtx);
-    x = find_locked(p, r->peer, true);
-    x->failures += !right;
-    if (x->address != hash64_str(r->address)) /* that says nothing of where it is now */
-        right = true;
-    else if (right)
-        health_good(&x->health);
-    if (!right && health_bad(&x->health, false, now))
-        log_info("peer %s is left alone for %g s: its samples do not have their checksums", x->name,
-                 dlc_dur_seconds(x->health.pause));
-    dlc_mtx_unlock(&p->mtx);
-}
-
-bool peers_usable(struct peers *p, const char *peer, const char *address)
-{
-    const struct peer *x;
-    bool usable;
-
-    dlc_mtx_lock(&p->mtx);
-    x = find_locked(p, peer, false);
-    usable =
-        x == NULL || x->address != hash64_str(address) || health_usable(&x->health, dlc_mono_now());
-    dlc_mtx_unlock(&p->mtx);
-    return usable;
-}
-
-size_t peers_figures(struct peers *p, struct peer_figures *out, size_t max)
-{
-    size_t n = 0;
-
-    dlc_mtx_lock(&p->mtx);
-    map_each(e, &p->table)
-    {
-        const struct peer *x = e->value;
-        struct peer_figures *f = &out[n];
-
-        if (n == max)
-            break;
-        *f = (struct peer_figures){.reads = x->reads,
-                                   .bytes = x->bytes,
-                                   .failures = x->failures,
-                                   .skipped = x->skipped,
-                                   .p50_ms = (double)hist_percentile(&x->took, 0.5) / 1e6,
-                                   .p99_ms = (double)hist_percentile(&x->took, 0.99) / 1e6,
-                                   .skipping = health_skipping(&x->health)};
-        snprintf(f->peer, sizeof(f->peer), "%s", x->name);
-        n++;
-    }
-    dlc_mtx_unlock(&p->mtx);
-    return n;
 }
 
 /* -------- life -------- */
