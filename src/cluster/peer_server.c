@@ -100,6 +100,8 @@ static void refuse(struct http_reply *reply, int rc, const char *text)
     case DLC_ENOMEM: http_problem(reply, 507, "No room", "%s; read the bucket", text); break;
     default: http_problem(reply, 503, "Not now", "%s; read the bucket", text); break;
     }
+    if (rc == DLC_ECANCELED) /* peers wait for a node that is restarted: peers_left() */
+        http_reply_header(reply, "Retry-After", "1");
 }
 
 /* X. The audit log bounds refusals: strangers can cause them at will (AUDIT-4). */

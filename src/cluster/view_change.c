@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cluster/view_change.h"
 
+#include "cluster/peer/peer_client.h"
 #include "cluster/peer/view.h"
 #include "daemon/dataset.h"
 #include "daemon/dataset_chunks.h"
@@ -23,6 +24,10 @@ static void follow_use(struct dataset *ds)
 
 void cluster_view_changed(struct node *n)
 {
+    struct cluster_peer peer;
+
+    for (size_t i = 0; n->peers != NULL && cluster_new_peer(n->cluster, i, &peer); i++)
+        peers_is_back(n->peers, peer.name);
     dlc_list_each (l, &n->datasets) {
         struct dataset *ds = dlc_container(l, struct dataset, link);
         bool before = ds->ownership.joined;

@@ -79,6 +79,7 @@ struct engine_request {
     /* The answer. rc is 0 when one came to its end, whatever its status. */
     int rc;
     bool retryable; /* with rc < 0: the same request may succeed */
+    bool nobody;    /* with rc < 0: the host answers, and no process listens there */
     char why[300];  /* with rc < 0: what happened, without the name of the object */
     struct engine_answer answer;
     struct buf

@@ -8,6 +8,7 @@
  */
 #include "net/async_client.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -282,6 +283,14 @@ static void fail_unexpected(struct engine_request *r)
                (unsigned long long)r->dst_len);
 }
 
+static bool is_connection_refused(const struct engine_request *r)
+{
+    long why = 0;
+
+    return r->easy != NULL && curl_easy_getinfo(r->easy, CURLINFO_OS_ERRNO, &why) == CURLE_OK &&
+           why == ECONNREFUSED;
+}
+
 static void fail_curl(struct engine_request *r, CURLcode code)
 {
     switch (code) {
@@ -290,6 +299,7 @@ static void fail_curl(struct engine_request *r, CURLcode code)
         fail(r, DLC_EBUCKET, true, "the host name cannot be resolved; check endpoint and network");
         break;
     case CURLE_COULDNT_CONNECT:
+        r->nobody = is_connection_refused(r);
         fail(r, DLC_EBUCKET, true, "no connection; check endpoint and network");
         break;
     case CURLE_OPERATION_TIMEDOUT: fail(r, DLC_ETIMEDOUT, true, "no connection in time"); break;
@@ -333,6 +343,7 @@ void engine_judge(struct engine_request *r, CURLcode code)
     bool wants_data = r->dst != NULL && !r->head && engine_success(r->answer.status);
 
     r->rc = 0;
+    r->nobody = false;
     if (r->unexpected || (code == CURLE_OK && wants_data && !engine_expected(r)))
         fail_unexpected(r);
     else if (code != CURLE_OK && r->refused.ss_family != AF_UNSPEC)

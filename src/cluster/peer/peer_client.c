@@ -48,6 +48,7 @@ struct peer_call {
     struct dlc_mono asked, sent, first_sign, heard;
     struct dlc_dur patience;
     uint64_t address; /* hash */
+    bool left;        /* the peer ends, or is not there */
     struct dlc_list link;
 };
 
@@ -107,6 +108,8 @@ static void note_locked(struct peer_call *a, struct dlc_mono now)
             hist_add(&x->took, (uint64_t)DLC_MAX(r->took.ns, 1));
     } else if (r->rc != DLC_ECANCELED && r->rc != DLC_EINVAL) {
         x->failures++;
+        if (!moved && a->left)
+            health_left(&x->health, now);
         if (!moved && health_bad(&x->health, false, now))
             log_info("peer %s is left alone for %g s: %s", x->name,
                      dlc_dur_seconds(x->health.pause), r->err.text);
@@ -198,6 +201,7 @@ static void on_answer(struct engine_request *q)
     struct peer_call *a = ask_of(q->owner);
     struct peer *x = a->peer;
 
+    a->left = q->rc < 0 ? q->nobody : q->answer.status == 503 && q->answer.retry_after > 0;
     if (q->rc == DLC_ECHANGED) /* the engine's word for a wrong length */
         fail(a, DLC_EPROTO, "the sample has not %llu bytes there",
              (unsigned long long)a->read->length);

@@ -86,6 +86,11 @@ void peers_read(struct peers *p, struct peer_read *r); /* any thread; strings bo
 void peers_verified(struct peers *p, const struct peer_read *r, bool right);
 /* False: it would be skipped now. A peer with a new address starts with a clean record. */
 bool peers_usable(struct peers *p, const char *peer, const char *address);
+/* Was it asked, and is not there: it said that it ends (503 with Retry-After), or no process listens
+ * at that address of its host? *since: from when on. It may be restarted. */
+bool peers_left(struct peers *p, const char *peer, const char *address, struct dlc_mono *since);
+/* It is known to be there again: it starts with a clean record. */
+void peers_is_back(struct peers *p, const char *peer);
 
 struct peer_figures {
     char peer[256];

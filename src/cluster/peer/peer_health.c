@@ -39,7 +39,7 @@ enum health_verdict health_admit(struct health *h, struct dlc_mono now)
 void health_good(struct health *h)
 {
     h->failures = 0;
-    h->skipped = (struct dlc_mono){0};
+    h->skipped = h->left = (struct dlc_mono){0};
     h->pause = (struct dlc_dur){0};
     h->trial = false;
 }
@@ -47,8 +47,14 @@ void health_good(struct health *h)
 void health_answers(struct health *h)
 {
     h->failures = FAILURES_MAX - 1;
-    h->skipped = (struct dlc_mono){0};
+    h->skipped = h->left = (struct dlc_mono){0};
     h->trial = false;
+}
+
+void health_left(struct health *h, struct dlc_mono now)
+{
+    if (h->left.ns == 0)
+        h->left = now;
 }
 
 bool health_bad(struct health *h, bool trial, struct dlc_mono now)

@@ -22,6 +22,7 @@ struct health {
     struct dlc_mono skipped;    /* until then; 0: well */
     struct dlc_dur pause;       /* the last one */
     bool trial;                 /* the trial request is in flight */
+    struct dlc_mono left;       /* since then it is not there (health_left()); 0: it is */
     struct hist signs;          /* ns until the first sign */
     struct dlc_dur least, most; /* bounds of patience */
 };
@@ -37,6 +38,9 @@ bool health_skipping(const struct health *h);                    /* not well */
 /* The end of a request; trial: it was the trial. True: the peer is skipped from now on. */
 void health_good(struct health *h);
 bool health_bad(struct health *h, bool trial, struct dlc_mono now);
+/* It has said that it ends, or no process listens at its address: it may be restarted. Apart from
+ * health_bad(). */
+void health_left(struct health *h, struct dlc_mono now);
 void health_answers(struct health *h); /* the trial: the peer is alive, though perhaps slow */
 void health_neither(struct health *h, bool trial); /* we cancelled it: no verdict */
 

@@ -79,6 +79,31 @@ bool peers_usable(struct peers *p, const char *peer, const char *address)
     return usable;
 }
 
+bool peers_left(struct peers *p, const char *peer, const char *address, struct dlc_mono *since)
+{
+    const struct peer *x;
+    bool left;
+
+    dlc_mtx_lock(&p->mtx);
+    x = peer_find_locked(p, peer, false);
+    left = x != NULL && x->address == hash64_str(address) && x->health.left.ns != 0;
+    if (left)
+        *since = x->health.left;
+    dlc_mtx_unlock(&p->mtx);
+    return left;
+}
+
+void peers_is_back(struct peers *p, const char *peer)
+{
+    struct peer *x;
+
+    dlc_mtx_lock(&p->mtx);
+    x = peer_find_locked(p, peer, false);
+    if (x != NULL)
+        health_init(&x->health, p->least, p->most);
+    dlc_mtx_unlock(&p->mtx);
+}
+
 size_t peers_figures(struct peers *p, struct peer_figures *out, size_t max)
 {
     size_t n = 0;

@@ -50,6 +50,11 @@ static void on_sample(struct http_request *r, struct http_reply *reply, void *ct
         sem_wait(&owner.release);
     }
     owner.at_once--;
+    if (strcmp(r->params[0], "ending") == 0) {
+        http_problem(reply, 503, "Not now", "the node is ending");
+        http_reply_header(reply, "Retry-After", "1");
+        return;
+    }
     if (status > 0) {
         http_problem(reply, status, "No", "not for you");
         return;
@@ -387,6 +392,40 @@ static void test_a_dead_peer_is_left_alone(void **state)
     owner_close();
 }
 
+/* A peer that is restarted: it says that it ends, or its process is not there. Others are ill. */
+static void test_a_peer_leaves_and_is_back(void **state)
+{
+    struct peers_config c = {.least = DLC_SEC(10), .most = DLC_SEC(10)};
+    struct peers *p = peers_new(&c, NULL);
+    struct dlc_mono since = {0}, first;
+    char dead[64];
+
+    (void)state;
+    owner_open();
+    assert_false(peers_left(p, "one", owner.address, &since)); /* nobody asked */
+    assert_int_equal(ask_wait(p, owner.address, "503", 10), DLC_EBUCKET);
+    assert_false(peers_left(p, "one", owner.address, &since)); /* not now: no reason to wait */
+    assert_int_equal(ask_wait(p, owner.address, "ending", 10), DLC_EBUCKET);
+    assert_true(peers_left(p, "one", owner.address, &since));
+    assert_false(peers_left(p, "one", "http://127.0.0.1:1", &first)); /* it was not asked there */
+    assert_int_equal(ask_wait(p, owner.address, "good", 10), 0);
+    assert_false(peers_left(p, "one", owner.address, &since));
+    owner_close();
+    odd_dead(dead);
+    assert_int_equal(ask_wait(p, dead, "good", 10), DLC_EBUCKET);
+    assert_true(peers_left(p, "one", dead, &first));
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(ask_wait(p, dead, "good", 10), DLC_EBUCKET);
+    assert_true(peers_left(p, "one", dead, &since));
+    assert_int_equal(since.ns, first.ns);
+    assert_false(peers_usable(p, "one", dead));
+    peers_is_back(p, "one"); /* the view says so */
+    peers_is_back(p, "nobody");
+    assert_false(peers_left(p, "one", dead, &since));
+    assert_true(peers_usable(p, "one", dead));
+    peers_free(&p);
+}
+
 static void until_usable(struct peers *p)
 {
     struct dlc_mono begin = dlc_mono_now();
@@ -626,6 +665,7 @@ int main(void)
         cmocka_unit_test(test_checksums_of_long_samples),
         cmocka_unit_test(test_bad_answers),
         cmocka_unit_test(test_a_dead_peer_is_left_alone),
+        cmocka_unit_test(test_a_peer_leaves_and_is_back),
         cmocka_unit_test(test_a_peer_that_answers_again),
         cmocka_unit_test(test_closing_while_it_is_asked),
         cmocka_unit_test(test_a_late_failure_at_the_old_address),
