@@ -192,6 +192,32 @@ bool dataset_peer(struct dataset *ds, uint64_t sample, struct cluster_peer *out)
            !cluster_owns(n->cluster, ds->cid, object_hash(ds, &object), unusable, n->peers, out);
 }
 
+bool dataset_other_peer(struct dataset *ds, uint64_t sample, struct cluster_peer *out)
+{
+    struct node *n = ds->node;
+    struct catalog_entry object;
+
+    return n->peers != NULL && is_shared(ds) && object_of(ds, sample, &object) &&
+           cluster_best_peer(n->cluster, ds->cid, object_hash(ds, &object), unusable, n->peers,
+                             out);
+}
+
+bool dataset_owner_is_absent(struct dataset *ds, uint64_t sample, struct owner_absence *out)
+{
+    struct node *n = ds->node;
+    struct catalog_entry object;
+    struct cluster_peer owner;
+    uint64_t hash;
+
+    if (n->peers == NULL || !is_shared(ds) || !object_of(ds, sample, &object))
+        return false;
+    hash = object_hash(ds, &object);
+    out->said_goodbye = cluster_owner_is_away(n->cluster, ds->cid, hash, &out->since);
+    return out->said_goodbye || (!cluster_owns(n->cluster, ds->cid, hash, NULL, NULL, &owner) &&
+                                 cluster_has_disk(n->cluster, owner.name) &&
+                                 peers_left(n->peers, owner.name, owner.address, &out->since));
+}
+
 bool dataset_previous_owner(struct dataset *ds, uint64_t sample, bool draining,
                             struct cluster_peer *out)
 {

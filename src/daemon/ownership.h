@@ -36,6 +36,16 @@ struct peer_counts {
 bool dataset_owns(struct dataset *ds, uint64_t sample);
 /* The peer that owns it and is healthy. False: none, so use the bucket. */
 bool dataset_peer(struct dataset *ds, uint64_t sample, struct cluster_peer *out);
+/* The peer that is next to own it, if the owner is away: it may have read it. False: none. */
+bool dataset_other_peer(struct dataset *ds, uint64_t sample, struct cluster_peer *out);
+
+struct owner_absence {
+    struct dlc_mono since; /* since when this node knows of it */
+    bool said_goodbye;     /* the view says so; else nobody listens at its address */
+};
+/* Is the node that owns the sample, or owned it until its goodbye, not there, and may it come back
+ * with a copy on its disk? */
+bool dataset_owner_is_absent(struct dataset *ds, uint64_t sample, struct owner_absence *out);
 /* Did this node own the sample until owners changed, and has the new owner not got our copy yet? */
 bool dataset_gave_away(struct dataset *ds, uint64_t sample);
 /* There is a copy here for the new owner: keep it as if it were ours, until ... */

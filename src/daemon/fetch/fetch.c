@@ -241,7 +241,8 @@ static void attempt_finish(struct fetch *f, int rc)
 
 static void fetch_try_next(struct fetch *f)
 {
-    f->row++;
+    f->row = f->walk_again ? 0 : f->row + 1;
+    f->walk_again = false;
     fetch_walk(f);
 }
 
@@ -658,7 +659,8 @@ bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w)
     const struct fetch *f = map_get(&ds->fetching, sample);
     struct fetch_request r = {.goal = FETCH_MEMORY, .waiter = w, .for_peer = true};
 
-    if (f != NULL && f->attempt != NULL && f->attempt->source == &fetch_from_peer)
+    if (f != NULL && f->attempt != NULL &&
+        (f->attempt->source == &fetch_from_peer || f->attempt->source == &fetch_wait_for_owner))
         return false; /* that peer may be waiting for us; a previous owner waits for nobody */
     if (mem_index_ready(ds->index, sample))
         session_answer(w, 0, NULL);

@@ -72,10 +72,11 @@ static void peer_ask(struct fetch_attempt *a, const struct cluster_peer *peer, b
 static bool peer_start(struct fetch_attempt *a)
 {
     struct cluster_peer peer;
+    bool cached = fetch_awaits_owner(a->f); /* until then nobody is to read the bucket for us */
 
-    if (!dataset_peer(a->ds, a->f->sample, &peer))
+    if (!(cached ? dataset_other_peer : dataset_peer)(a->ds, a->f->sample, &peer))
         return false;
-    peer_ask(a, &peer, false);
+    peer_ask(a, &peer, cached);
     return true;
 }
 

@@ -118,6 +118,7 @@ struct fetch {
     bool on_demand;             /* a reader was waiting when it began */
     char *take_from;            /* only a copy of this peer is wanted (fetch_take()); or NULL */
     bool retried;               /* a source was asked a second time */
+    bool walk_again;            /* the source that ends knows that one before it may serve now */
     unsigned row;               /* of the table: the source that serves it now */
     unsigned end_row, late_row; /* where the walk ends; the first source that was late */
     bool last_try;              /* all others have failed: the late source is waited for */
@@ -154,6 +155,11 @@ void fetch_attempt_sum(struct fetch_attempt *a);
 /* The work class of a fetch's disk reads: does a reader wait? */
 enum work_class fetch_read_class(const struct fetch *f);
 
+/* ---- wait_for_owner.c ---- */
+
+/* Is the owner of its sample restarted, and does the fetch wait for it? */
+bool fetch_awaits_owner(const struct fetch *f);
+
 /* ---- stall.c ---- */
 
 void stall_count(const struct fetch *f, const struct waiter *w); /* its fetch has just ended */
@@ -165,6 +171,6 @@ extern const unsigned n_fetch_sources;
 
 extern const struct fetch_source fetch_from_memory, fetch_from_disk, fetch_from_same_object,
     fetch_from_peer, fetch_from_draining_node, fetch_from_previous_owner, fetch_from_redis,
-    fetch_from_bucket;
+    fetch_wait_for_owner, fetch_from_bucket;
 
 #endif
