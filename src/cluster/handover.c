@@ -339,6 +339,7 @@ static void on_slice(struct timer *t)
             handover_look(h, ds, h->next++);
         } else {
             h->dataset++;
+            h->next = 0; /* also if the next dataset has that very id */
             ds = dataset_from(h->node, h->dataset);
         }
     }
