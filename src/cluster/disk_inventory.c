@@ -40,7 +40,9 @@
 #include "cluster/peer/view.h"
 #include "daemon/work.h"
 
-#define ENTRIES_MAX 32 /* datasets that are opened again */
+#define OPEN_FIRST  32 /* datasets that are opened again when the daemon starts */
+#define OPEN_MORE   16 /* and at a time after that: fewer than stay open without a user */
+#define OVERLAP_MAX 32
 #define RECORD_MAX  4096
 
 /* ---- which one ---- */
@@ -138,7 +140,7 @@ static struct catalog *record_read(const struct node *n, const char *path,
 
 /* Catalogs of the datasets that have chunks in common with one. */
 struct overlap {
-    struct catalog *list[ENTRIES_MAX];
+    struct catalog *list[OVERLAP_MAX];
     size_t n;
     bool all; /* false: there are more */
 };
@@ -166,7 +168,7 @@ static void overlap_open(const struct node *n, const char *own, struct name_hash
             path != NULL && strcmp(path, own) != 0 ? record_read(n, path, &disk_id, &id) : NULL;
 
         mem_free(&path);
-        if (c != NULL && o->n < ENTRIES_MAX) {
+        if (c != NULL && o->n < OVERLAP_MAX) {
             o->list[o->n++] = c;
         } else if (c != NULL) {
             o->all = false;
@@ -233,14 +235,20 @@ uint64_t inventory_drop_open(const struct dataset *ds, bool deleted)
 
 /* ---- opening again ---- */
 
-/* The pass over all records when the daemon starts: each dataset is looked up at the manager. */
+/* The files of records that have not been looked at. */
+struct record_names {
+    char **list;
+    size_t n, cap;
+};
+
+/* A pass over some records: each dataset is looked up at the manager. */
 struct inventory_scan {
     struct node *node;
-    unsigned asked;           /* answers to come, plus one until all are asked for */
-    char *files[ENTRIES_MAX]; /* names of records */
-    unsigned n_files;
-    struct inventory_entry *deleted[ENTRIES_MAX];
-    unsigned n_deleted;
+    size_t most;               /* records to look at */
+    unsigned asked;            /* answers to come, plus one until all are asked for */
+    struct record_names names; /* as read */
+    struct inventory_entry **deleted;
+    size_t n_deleted, cap_deleted;
     struct work work;
     struct task task;
 };
@@ -260,8 +268,9 @@ static void inventory_entry_free(struct inventory_entry *f)
 
 static void inventory_scan_free(struct inventory_scan *scan)
 {
-    for (unsigned i = 0; i < scan->n_deleted; i++)
+    for (size_t i = 0; i < scan->n_deleted; i++)
         inventory_entry_free(scan->deleted[i]);
+    mem_free(&scan->deleted);
     mem_free(&scan);
 }
 
@@ -269,7 +278,7 @@ static void drop_deleted(struct work *w)
 {
     struct inventory_scan *scan = dlc_container(w, struct inventory_scan, work);
 
-    for (unsigned i = 0; i < scan->n_deleted; i++) {
+    for (size_t i = 0; i < scan->n_deleted; i++) {
         inventory_drop(scan->node, scan->deleted[i]->name, scan->deleted[i]->tenant, "", true);
         dataset_record_delete(scan->node, scan->deleted[i]->name, scan->deleted[i]->tenant);
     }
@@ -293,7 +302,7 @@ static void scan_answered(struct inventory_scan *scan)
     if (--scan->asked > 0)
         return;
     n->member->inventory_read = true;
-    for (unsigned i = 0; i < scan->n_deleted; i++)
+    for (size_t i = 0; i < scan->n_deleted; i++)
         log_info("%s is left here and was deleted: it goes", scan->deleted[i]->name);
     if (scan->n_deleted == 0 || n->stopping) {
         inventory_scan_free(scan);
@@ -303,6 +312,14 @@ static void scan_answered(struct inventory_scan *scan)
     scan->task.run = scan_dropped;
     n->pending++;
     work_run(n->work, WORK_BACKGROUND, &scan->work);
+}
+
+/* The manager cannot be asked, or will not say. */
+static void inventory_not_seen(struct node *n, const char *name, const struct dlc_err *err)
+{
+    n->member->not_seen++;
+    dlc_err_set(&n->member->why_not_seen, err->code, "dataset %s, which lies on the disk: %s", name,
+                err->text);
 }
 
 static void scan_granted(struct node *n, const struct grant *g, const struct dlc_err *err,
@@ -318,10 +335,14 @@ static void scan_granted(struct node *n, const struct grant *g, const struct dlc
                    .url = g->url, .endpoint = g->endpoint, .anonymous = g->anonymous, .grant = g});
     if (g == NULL && err->code == DLC_ENOTFOUND)
         log_info("%s is left here and not known to the manager: it stays", f->name);
-    if (!known && (g != NULL || err->code == DLC_ECHANGED))
+    else if (g == NULL && err->code != DLC_ECHANGED)
+        inventory_not_seen(n, f->name, err);
+    if (!known && (g != NULL || err->code == DLC_ECHANGED)) {
+        mem_reserve(scan->deleted, scan->n_deleted, scan->cap_deleted);
         scan->deleted[scan->n_deleted++] = f;
-    else
+    } else {
         inventory_entry_free(f);
+    }
     scan_answered(scan);
 }
 
@@ -348,13 +369,40 @@ static void read_names(struct work *w)
     DIR *dir = os_opendir(path);
     const struct dirent *e;
 
-    while (dir != NULL && scan->n_files < ENTRIES_MAX && (e = os_readdir(dir)) != NULL) {
-        if (is_record(e->d_name))
-            scan->files[scan->n_files++] = mem_str(e->d_name);
+    while (dir != NULL && (e = os_readdir(dir)) != NULL) {
+        if (!is_record(e->d_name))
+            continue;
+        mem_reserve(scan->names.list, scan->names.n, scan->names.cap);
+        scan->names.list[scan->names.n++] = mem_str(e->d_name);
     }
     os_closedir(&dir);
     mem_free(&path);
     loop_post(scan->node->loop, &scan->task);
+}
+
+static struct inventory_scan *scan_new(struct node *n, size_t most)
+{
+    struct inventory_scan *scan = mem_new(struct inventory_scan);
+
+    scan->node = n;
+    scan->most = most;
+    scan->asked = 1;
+    n->member->inventory_read = false;
+    return scan;
+}
+
+static void scan_some(struct inventory_scan *scan)
+{
+    struct record_names *names = scan->node->member->records;
+
+    for (size_t i = 0; i < scan->most && names->n > 0; i++) {
+        char *file = names->list[--names->n];
+
+        if (!scan->node->stopping)
+            scan_open(scan, file, strchr(file, '@'));
+        mem_free(&file);
+    }
+    scan_answered(scan);
 }
 
 static void open_names(struct task *t)
@@ -362,29 +410,57 @@ static void open_names(struct task *t)
     struct inventory_scan *scan = dlc_container(t, struct inventory_scan, task);
 
     scan->node->pending--;
-    for (unsigned i = 0; i < scan->n_files; i++) {
-        if (!scan->node->stopping)
-            scan_open(scan, scan->files[i], strchr(scan->files[i], '@'));
-        mem_free(&scan->files[i]);
-    }
-    scan_answered(scan);
+    inventory_close(scan->node);
+    scan->node->member->records = mem_new(struct record_names);
+    *scan->node->member->records = scan->names;
+    scan_some(scan);
 }
 
-void inventory_open(struct node *n)
+bool inventory_more(struct node *n)
+{
+    if (n->member->records == NULL || n->member->records->n == 0)
+        return false;
+    scan_some(scan_new(n, OPEN_MORE));
+    return true;
+}
+
+void inventory_close(struct node *n)
+{
+    struct record_names *names = n->member->records;
+
+    n->member->records = NULL;
+    if (names == NULL)
+        return;
+    while (names->n > 0)
+        mem_free(&names->list[--names->n]);
+    mem_free(&names->list);
+    mem_free(&names);
+}
+
+static void read_and_open(struct node *n, size_t most)
 {
     struct inventory_scan *scan;
 
+    n->member->not_seen = 0;
     if (n->disk == NULL) {
         n->member->inventory_read = true;
         return;
     }
-    scan = mem_new(struct inventory_scan);
-    scan->node = n;
-    scan->asked = 1;
+    scan = scan_new(n, most);
     scan->work.run = read_names;
     scan->task.run = open_names;
     n->pending++;
     work_run(n->work, WORK_BACKGROUND, &scan->work);
+}
+
+void inventory_open(struct node *n)
+{
+    read_and_open(n, OPEN_FIRST);
+}
+
+void inventory_list(struct node *n)
+{
+    read_and_open(n, 0);
 }
 
 const struct node_events inventory_events = {.catalog_loaded = record_write};

@@ -25,6 +25,13 @@ uint64_t inventory_drop_open(const struct dataset *ds, bool deleted);
 /* The manager has accepted this node: open the datasets that an earlier daemon had open and the
  * manager still knows. */
 void inventory_open(struct node *n);
+/* Those are OPEN_FIRST at most. Begin again, and open none yet. */
+void inventory_list(struct node *n);
+/* Open some of the others, in place of idle ones. False: there are no
+ * others. member.inventory_read says when they are being opened; member.not_seen counts those that
+ * the manager could not be asked about. */
+bool inventory_more(struct node *n);
+void inventory_close(struct node *n);
 
 extern const struct node_events inventory_events;
 

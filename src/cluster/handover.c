@@ -7,6 +7,11 @@
  *     IDLE --owners changed--> COUNTING --all datasets--> MOVING --all datasets--> DONE
  *                                 ^                                                  |
  *                                 '---------- copies are left: after a pause --------'
+ *                                 '--- a node that drains: more datasets on disk ----'
+ *
+ * Few datasets are open that nobody uses. A node that drains opens the others that lie on its disk,
+ * some at a time (disk_inventory.h), and walks over each lot; what could not be handed over of the
+ * lots before is carried along, and tried again when all have been walked over.
  *
  * It is the least important work of both nodes: while anybody reads, two samples are under way at a
  * time and RATE_WITH_READERS bytes a second at most; the loop is given back after each slice.
@@ -26,11 +31,13 @@
 #include "base/str.h"
 #include "catalog/catalog.h"
 #include "cluster/agent.h"
+#include "cluster/disk_inventory.h"
 #include "cluster/member.h"
 #include "cluster/peer/peer_client.h"
 #include "cluster/peer/view.h"
 #include "daemon/dataset.h"
 #include "daemon/dataset_chunks.h"
+#include "daemon/events.h"
 #include "daemon/ownership.h"
 #include "daemon/state.h"
 #include "ipc/frame.h"
@@ -48,20 +55,29 @@
 
 enum phase { IDLE, COUNTING, MOVING, DONE };
 
+/* What could not be handed over. */
+struct left {
+    uint64_t samples, bytes; /* all of it */
+    uint64_t no_room, no_room_bytes, failed;
+};
+
 struct handover {
     struct node *node;
     struct timer timer; /* the next slice */
     enum phase phase;
     uint64_t owners;     /* cluster_owners_version() of this walk */
+    uint64_t from;       /* the first id of a dataset of this walk: those before are carried */
     uint64_t dataset;    /* the id of the dataset that the walk is at ... */
     uint64_t next;       /* ... and its next sample */
     unsigned in_flight;  /* struct offer */
     bool draining, busy; /* busy: somebody reads */
+    bool again;          /* DONE, but datasets are being opened: they are the next walk's */
+    bool lost;           /* one was closed before it was walked over: all once more */
     struct dlc_mono due; /* not before: the rate; DONE: the next walk */
 
     uint64_t done, bytes;            /* the new owners have them */
     uint64_t counted, counted_bytes; /* found by this walk, to be moved */
-    uint64_t no_room, no_room_bytes, failed;
+    struct left left, carried;
     unsigned tries;  /* walks that have left copies, since owners changed */
     uint64_t later;  /* the new owner has another view: it will have ours in a moment ... */
     unsigned laters; /* ... unless it had not after so many walks */
@@ -157,14 +173,14 @@ static void offer_failed(struct handover *h, struct offer *o)
         h->counted--; /* evicted meanwhile */
         h->counted_bytes -= o->size;
     } else if (o->read.rc == DLC_ENOSPACE) {
-        h->no_room++;
-        h->no_room_bytes += o->size;
+        h->left.no_room++;
+        h->left.no_room_bytes += o->size;
         snprintf(h->full, sizeof(h->full), "%s", o->name);
     } else {
         if (o->read.rc == DLC_ECHANGED && h->laters < LATERS_MAX)
             h->later++;
         else
-            h->failed++;
+            h->left.failed++;
         h->error = o->read.err;
     }
 }
@@ -260,7 +276,7 @@ static void handover_look(struct handover *h, struct dataset *ds, uint64_t sampl
     } else if (ds->ticket.text != NULL && dataset_peer(ds, sample, &peer)) {
         offer_send(h, ds, sample, size, on_disk, &peer);
     } else {
-        h->failed++;
+        h->left.failed++;
         dlc_err_set(&h->error, DLC_EMISS, "the new owner of sample %llu of %s is not reached",
                     (unsigned long long)sample, ds->cid);
     }
@@ -269,13 +285,50 @@ static void handover_look(struct handover *h, struct dataset *ds, uint64_t sampl
 static void walk_begin(struct handover *h, enum phase phase, struct dlc_dur after)
 {
     h->phase = phase;
-    h->dataset = h->next = 0;
+    h->dataset = h->from;
+    h->next = 0;
+    h->again = false;
     if (phase == COUNTING)
         h->counted = h->counted_bytes = 0;
-    h->no_room = h->no_room_bytes = h->failed = h->later = 0;
-    h->error = (struct dlc_err)DLC_ERR_INIT;
+    h->left = (struct left){0};
+    h->later = 0;
     h->due = dlc_mono_now();
     handover_go_on(h, after);
+}
+
+/* Over all datasets that are open, and, if it drains, then over the others on disk. */
+static void walk_all(struct handover *h)
+{
+    h->from = 0;
+    h->carried = (struct left){0};
+    h->error = (struct dlc_err)DLC_ERR_INIT;
+    h->lost = false;
+    if (h->draining && h->node->member->inventory_read)
+        inventory_list(h->node);
+    walk_begin(h, COUNTING, DLC_MS(0));
+}
+
+static uint64_t n_left(const struct handover *h)
+{
+    return h->left.no_room + h->left.failed + h->carried.no_room + h->carried.failed;
+}
+
+/* The walk is over: go on to datasets that are opened from now on. */
+static void carry_on(struct handover *h)
+{
+    dlc_list_each (l, &h->node->datasets) {
+        const struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        if (takes_part(ds))
+            h->from = DLC_MAX(h->from, ds->id + 1);
+    }
+    h->carried.samples += h->counted;
+    h->carried.bytes += h->counted_bytes;
+    h->carried.no_room += h->left.no_room;
+    h->carried.no_room_bytes += h->left.no_room_bytes;
+    h->carried.failed += h->left.failed;
+    h->counted = h->counted_bytes = 0;
+    h->left = (struct left){0};
 }
 
 static struct dlc_dur retry_after(const struct handover *h)
@@ -295,20 +348,35 @@ static void walk_over(struct handover *h)
         return;
     }
     h->laters = 0;
+    h->phase = DONE;
+    h->again = h->draining && is_opening(h->node); /* then over the same once more */
+    if (h->draining && !h->again && inventory_more(h->node)) {
+        h->again = true;
+        carry_on(h);
+    }
+    if (h->again) {
+        h->due = dlc_mono_add(dlc_mono_now(), OPENING);
+        return;
+    }
+    if (h->draining && h->node->member->not_seen > 0) {
+        h->left.failed += h->node->member->not_seen;
+        h->error = h->node->member->why_not_seen;
+    }
     if (h->draining && cluster_live(h->node->cluster) == 0) {
-        h->failed++;
+        h->left.failed++;
         dlc_err_set(&h->error, DLC_EMISS,
                     "there is no other node: start one, or let this one own chunks again "
                     "(`dlcache node undrain`)");
     }
-    h->phase = DONE;
-    h->due = dlc_mono_add(dlc_mono_now(), is_opening(h->node) ? OPENING : retry_after(h));
-    if (h->no_room + h->failed > 0 && h->tries++ == 0)
+    h->again = h->lost;
+    h->due = dlc_mono_add(dlc_mono_now(), retry_after(h));
+    if (n_left(h) > 0 && h->tries++ == 0)
         log_warn(
             "hand-over: %llu samples are with their new owners; %llu found no room at %s, %llu "
             "failed%s%s; tried again",
-            (unsigned long long)h->done, (unsigned long long)h->no_room, h->full,
-            (unsigned long long)h->failed, h->failed > 0 ? ": " : "", h->error.text);
+            (unsigned long long)h->done, (unsigned long long)(h->left.no_room + h->carried.no_room),
+            h->full, (unsigned long long)(h->left.failed + h->carried.failed),
+            h->error.code != 0 ? ": " : "", h->error.text);
     else if (h->done > 0)
         log_info("hand-over: %llu samples (%llu bytes) are with their new owners",
                  (unsigned long long)h->done, (unsigned long long)h->bytes);
@@ -379,10 +447,13 @@ void handover_tick(struct node *n)
         h->owners = owners;
         h->draining = draining;
         h->done = h->bytes = h->laters = h->tries = 0;
+        walk_all(h);
+    } else if (h->phase == DONE && dlc_mono_passed(h->due, dlc_mono_now()) && h->again &&
+               !h->lost) {
         walk_begin(h, COUNTING, DLC_MS(0));
     } else if (h->phase == DONE && dlc_mono_passed(h->due, dlc_mono_now()) &&
-               (h->no_room + h->failed > 0 || (draining && is_opening(n)))) {
-        walk_begin(h, COUNTING, DLC_MS(0));
+               (h->lost || n_left(h) > 0)) {
+        walk_all(h);
     }
 }
 
@@ -392,30 +463,47 @@ uint64_t handover_pending(const struct node *n)
 
     if (h == NULL || h->owners != cluster_owners_version(n->cluster) || h->phase == COUNTING)
         return UINT64_MAX / 2;
-    return h->counted_bytes;
+    return h->counted_bytes + h->carried.bytes;
 }
 
 json_t *handover_figures(const struct node *n)
 {
     const struct handover *h = n->member->handover;
+    uint64_t no_room, failed;
     bool done;
     json_t *o;
 
     if (h == NULL || h->phase == IDLE || (!h->draining && h->done + h->counted == 0))
         return NULL;
-    done = h->phase == DONE && !is_opening(n);
+    done = h->phase == DONE && !h->again;
+    no_room = h->left.no_room + h->carried.no_room;
+    failed = h->left.failed + h->carried.failed;
     o = json_pack("{s:b, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:i}", "draining", h->draining,
                   "phase", phase_names[h->phase == DONE && !done ? COUNTING : h->phase], "samples",
-                  (json_int_t)h->done, "total", (json_int_t)(h->done + h->counted), "bytes",
-                  (json_int_t)h->bytes, "total_bytes", (json_int_t)(h->bytes + h->counted_bytes),
-                  "no_room", (json_int_t)h->no_room, "no_room_bytes", (json_int_t)h->no_room_bytes,
-                  "failed", (json_int_t)h->failed, "tries", (int)h->tries);
-    if (h->no_room > 0)
+                  (json_int_t)h->done, "total",
+                  (json_int_t)(h->done + h->counted + h->carried.samples), "bytes",
+                  (json_int_t)h->bytes, "total_bytes",
+                  (json_int_t)(h->bytes + h->counted_bytes + h->carried.bytes), "no_room",
+                  (json_int_t)no_room, "no_room_bytes",
+                  (json_int_t)(h->left.no_room_bytes + h->carried.no_room_bytes), "failed",
+                  (json_int_t)failed, "tries", (int)h->tries);
+    if (no_room > 0)
         json_object_set_new(o, "full", msg_string(h->full));
-    if (h->failed > 0)
+    if (failed > 0)
         json_object_set_new(o, "error", msg_string(h->error.text));
     return o;
 }
+
+/* Another dataset needed its place. */
+static void dataset_closed(struct dataset *ds)
+{
+    struct handover *h = ds->node->member != NULL ? ds->node->member->handover : NULL;
+
+    if (h != NULL && h->draining && takes_part(ds) && ds->id >= h->from)
+        h->lost = true;
+}
+
+const struct node_events handover_events = {.dataset_closing = dataset_closed};
 
 void handover_close(struct node *n)
 {

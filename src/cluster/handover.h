@@ -11,6 +11,7 @@
 #include <jansson.h>
 
 struct node;
+struct node_events;
 
 void handover_tick(struct node *n);
 /* {"draining", "phase", "samples", "total", "bytes", "total_bytes", "no_room", "no_room_bytes",
@@ -20,5 +21,7 @@ json_t *handover_figures(const struct node *n);
 uint64_t handover_pending(const struct node *n);
 /* No request is under way: the peer client has ended. */
 void handover_close(struct node *n);
+
+extern const struct node_events handover_events;
 
 #endif

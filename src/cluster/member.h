@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "base/clock.h"
+#include "base/err.h"
 #include "base/event_loop.h"
 #include "base/hash.h"
 #include "base/list.h"
@@ -23,6 +24,7 @@ struct handover;
 struct node;
 struct past_job;
 struct peer_server;
+struct record_names;
 struct dataset_cost;
 struct usage_report;
 
@@ -54,8 +56,12 @@ struct member {
     bool left;       /* it has left, or never joined */
     bool stop_again; /* the daemon is to end, but no thread could be started: the tick retries */
     bool inventory;  /* inventory_open() was called */
-    bool inventory_read; /* disk_inventory.c: datasets on disk are open, or being opened */
-    bool telling;        /* dataset_records.c: the manager is being told */
+    /* disk_inventory.c */
+    bool inventory_read;          /* datasets on disk are open, or being opened */
+    struct record_names *records; /* of datasets that were not opened; NULL: not read yet */
+    unsigned not_seen;            /* datasets that lie on the disk and could not be opened */
+    struct dlc_err why_not_seen;
+    bool telling; /* dataset_records.c: the manager is being told */
     pthread_t leaver;
     struct task left_task;
 

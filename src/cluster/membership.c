@@ -261,6 +261,7 @@ static void membership_close(struct node *n)
     cluster_free(&n->cluster);
     secret_free(&n->token);
     report_close(n);
+    inventory_close(n);
     cost_close(n);
     usage_close(n);
     for (size_t i = 0; i < CHECKED_JOBS; i++)
@@ -279,8 +280,8 @@ static void membership_figures(struct node *n, json_t *to)
         json_object_set_new(to, "peer_server", peer_server_json(m->peer_server));
 }
 
-static const struct node_events *const listeners[] = {&cost_events, &inventory_events,
-                                                      &report_events, &usage_events, NULL};
+static const struct node_events *const listeners[] = {
+    &cost_events, &handover_events, &inventory_events, &report_events, &usage_events, NULL};
 
 const struct cluster_ops membership_ops = {
     .open = membership_open,

@@ -53,6 +53,7 @@ static int tear_down(void **state)
 {
     (void)state;
     parts_free_all(&n);
+    inventory_close(&n);
     disk_close(&n.disk);
     return 0;
 }
