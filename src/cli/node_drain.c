@@ -59,8 +59,14 @@ void node_drain_text(const json_t *node, struct buf *out)
     char a[24], b[24];
 
     if (strcmp(state, "drained") == 0) {
-        buf_addf(out, "drained: safe to remove (%s handed over)",
+        buf_addf(out, "drained: safe to remove (%s handed over",
                  str_size(json_u64_at(node, "drained.bytes"), a));
+        if (json_u64_at(node, "drained.unpacked_bytes") > 0)
+            buf_addf(out,
+                     "; %s of unpacked archives stay behind: they are unpacked again where samples "
+                     "of them are missing, which reads those archives from the bucket",
+                     str_size(json_u64_at(node, "drained.unpacked_bytes"), b));
+        buf_adds(out, ")");
         return;
     }
     buf_adds(out, state);

@@ -59,6 +59,7 @@ enum phase { IDLE, COUNTING, MOVING, DONE };
 struct left {
     uint64_t samples, bytes; /* all of it */
     uint64_t no_room, no_room_bytes, failed;
+    uint64_t unpacked_bytes;
 };
 
 struct handover {
@@ -77,6 +78,7 @@ struct handover {
 
     uint64_t done, bytes;            /* the new owners have them */
     uint64_t counted, counted_bytes; /* found by this walk, to be moved */
+    uint64_t unpacked_bytes;         /* of unpacked archives, found by this walk */
     struct left left, carried;
     unsigned tries;  /* walks that have left copies, since owners changed */
     uint64_t later;  /* the new owner has another view: it will have ours in a moment ... */
@@ -253,6 +255,29 @@ static void offer_send(struct handover *h, struct dataset *ds, uint64_t sample, 
     peers_read(h->node->peers, &o->read);
 }
 
+/* ---- unpacked archives ---- */
+
+/* They are not handed over: a node that drains says how many bytes stay behind. */
+static void look_unpacked(struct handover *h, const struct dataset *ds, uint64_t object)
+{
+    struct disk *d = h->node->disk;
+    struct catalog_entry e;
+    uint64_t size;
+
+    if (d != NULL && catalog_derived(ds->catalog, object, &size, NULL) == 0 &&
+        catalog_object(ds->catalog, object, &e, NULL) == 0 &&
+        disk_lookup(d, dataset_derived_chunk(ds, &e)) != DISK_ABSENT)
+        h->unpacked_bytes += size;
+}
+
+/* The walk looks at its samples, and then at its archives. */
+static uint64_t n_positions(const struct handover *h, const struct dataset *ds)
+{
+    bool archives = h->draining && h->phase == COUNTING && !catalog_is_whole(ds->catalog);
+
+    return catalog_count(ds->catalog) + (archives ? catalog_objects(ds->catalog) : 0);
+}
+
 /* ---- the walk ---- */
 
 static void handover_look(struct handover *h, struct dataset *ds, uint64_t sample)
@@ -289,7 +314,7 @@ static void walk_begin(struct handover *h, enum phase phase, struct dlc_dur afte
     h->next = 0;
     h->again = false;
     if (phase == COUNTING)
-        h->counted = h->counted_bytes = 0;
+        h->counted = h->counted_bytes = h->unpacked_bytes = 0;
     h->left = (struct left){0};
     h->later = 0;
     h->due = dlc_mono_now();
@@ -327,7 +352,8 @@ static void carry_on(struct handover *h)
     h->carried.no_room += h->left.no_room;
     h->carried.no_room_bytes += h->left.no_room_bytes;
     h->carried.failed += h->left.failed;
-    h->counted = h->counted_bytes = 0;
+    h->carried.unpacked_bytes += h->unpacked_bytes;
+    h->counted = h->counted_bytes = h->unpacked_bytes = 0;
     h->left = (struct left){0};
 }
 
@@ -405,6 +431,8 @@ static void on_slice(struct timer *t)
         }
         if (h->next < catalog_count(ds->catalog)) {
             handover_look(h, ds, h->next++);
+        } else if (h->next < n_positions(h, ds)) {
+            look_unpacked(h, ds, h->next++ - catalog_count(ds->catalog));
         } else {
             h->dataset++;
             h->next = 0; /* also if the next dataset has that very id */
@@ -487,6 +515,10 @@ json_t *handover_figures(const struct node *n)
                   (json_int_t)no_room, "no_room_bytes",
                   (json_int_t)(h->left.no_room_bytes + h->carried.no_room_bytes), "failed",
                   (json_int_t)failed, "tries", (int)h->tries);
+    if (h->draining)
+        json_object_set_new(
+            o, "unpacked_bytes",
+            json_integer((json_int_t)(h->unpacked_bytes + h->carried.unpacked_bytes)));
     if (no_room > 0)
         json_object_set_new(o, "full", msg_string(h->full));
     if (failed > 0)

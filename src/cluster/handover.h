@@ -15,7 +15,7 @@ struct node_events;
 
 void handover_tick(struct node *n);
 /* {"draining", "phase", "samples", "total", "bytes", "total_bytes", "no_room", "no_room_bytes",
- * "failed", "tries", "full", "error"}; NULL: nothing is to be said. Gives. */
+ * "failed", "tries", "unpacked_bytes", "full", "error"}; NULL: nothing is to be said. Gives. */
 json_t *handover_figures(const struct node *n);
 /* Bytes that are kept for their new owners; all that there may be while that is not known. */
 uint64_t handover_pending(const struct node *n);

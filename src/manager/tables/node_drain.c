@@ -30,10 +30,12 @@ static int put_drained(struct store_doc *d, void *arg, struct dlc_err *err)
         json_object_get(d->body, "drained") != NULL)
         return 1;
     json_object_set_new(d->body, "drained",
-                        json_pack("{s:I, s:I, s:I}", "samples",
+                        json_pack("{s:I, s:I, s:I, s:I}", "samples",
                                   json_integer_value(json_object_get(handover, "samples")), "bytes",
-                                  json_integer_value(json_object_get(handover, "bytes")), "at_ms",
-                                  (json_int_t)wall_ms()));
+                                  json_integer_value(json_object_get(handover, "bytes")),
+                                  "unpacked_bytes",
+                                  json_integer_value(json_object_get(handover, "unpacked_bytes")),
+                                  "at_ms", (json_int_t)wall_ms()));
     return 0;
 }
 

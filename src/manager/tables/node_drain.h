@@ -2,7 +2,7 @@
 /*
  * The end of a drain. A node that drains reports with its figures how many of its copies their new
  * owners have (cluster/handover.h). When they have all, the manager writes "drained" into the
- * node's document: {"samples", "bytes", "at_ms"}. It stays there until the node is told to own
+ * node's document: {"samples", "bytes", "unpacked_bytes", "at_ms"}. It stays there until the node is told to own
  * chunks again, or leaves for good: neither a restart of the node nor of the manager takes it away.
  */
 #ifndef DLC_MANAGER_TABLES_NODE_DRAIN_H
