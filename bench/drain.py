@@ -4,14 +4,18 @@
     --gigabytes G    what the node has on its disk when it is drained (default 0.5)
     --megabytes M    of one object (default 1)
     --pace MS        a job computes so long on each sample (default 5)
+    --rounds N       how often (default 3)
+    --scratch DIR    where the disks of the nodes lie (default: where temporary files do)
 
 Three nodes, each with memory for a tenth of the dataset and a disk tier for all of it, a manager, and a real S3 server
 (versitygw), all on this machine. The node that is to be drained has the largest share by far (--capacity), and its copies on
 disk. A job on each of the three nodes reads epochs in a shuffled order of its own. The node is drained while they read
-(`dlcache node drain NAME --wait`); then it is stopped, and the jobs of the others read a whole epoch.
+(`dlcache node drain NAME --wait`). For the next round it owns its share again, and the others forget all they have. At last it
+is stopped, and the jobs of the others read a whole epoch.
 
-The slowdown compares the samples that the jobs read in a second while the node drains with those before and after it, for as
-long in all. GETs are those of all nodes from the beginning of the drain to the end of the last epoch.
+The slowdown compares the samples that the jobs read in a second while the node drains with those in `--baseline` seconds before
+and after it. It is that of the median round; its spread is that of the rounds, and to be compared with that of the two baselines
+of a round, between which nothing was moved. GETs are those of all nodes while the node drains, and in the last epoch.
 """
 import argparse
 import json
@@ -21,7 +25,7 @@ import sys
 import threading
 import time
 
-from common import program, scratch, table, wait_for
+from common import median, program, scratch, table, wait_for
 
 BUCKET, SHARE = "bench", 50  # the node owns 50 parts of 52
 
@@ -94,6 +98,16 @@ class Jobs:
         return sum(n for n, _ in self.done) / sum(s for _, s in self.done), got
 
 
+def summary(rounds):
+    def of(key):
+        return [r[key] for r in rounds]
+    return {"seconds": round(median(of("seconds")), 2), "bytes": int(median(of("bytes"))),
+            "slowdown": round(median(of("slowdown")), 4), "slowdown_least": round(min(of("slowdown")), 4),
+            "slowdown_most": round(max(of("slowdown")), 4), "baselines_differ": round(max(map(abs, of("baselines"))), 4),
+            "runs": len(rounds), "samples_per_s": round(median(of("alone")), 2),
+            "samples_per_s_draining": round(median(of("drained")), 2)}
+
+
 def measure(root, a):
     import nodes
     import s3server
@@ -120,27 +134,48 @@ def measure(root, a):
         def gets():
             return sum(x.counter("bucket_gets") for x in c.nodes if x.process is not None)
 
-        cli("dataset", "warm", "train", "--tier", "disk")
-        wait_for(lambda: sum(x.stat()["disk"]["chunks"] for x in c.nodes) == n, "all of it on disk")
-        jobs = Jobs(c, size, a.pace / 1e3)
-        jobs.while_they_read(lambda: time.sleep(2))
-        before = gets()
+        def chunks(x):
+            return x.stat()["disk"]["chunks"]
+
+        def handed_over(x):
+            h = c.manager.ok("GET", "/v1/nodes/" + x.name).json["figures"].get("handover")
+            return h is None or h["phase"] == "done" and h["samples"] == h["total"]
+
+        def fill(again):
+            """The big node has its share, and the others theirs and no more."""
+            if again:
+                cli("node", "undrain", "c")
+                c.settle(3)
+                wait_for(lambda: all(handed_over(x) for x in c.nodes), "hand-overs to end", timeout=600)
+                for x in c.nodes[:2]:
+                    x.cli("evict", f"s3://{BUCKET}/train/")
+                wait_for(lambda: not sum(map(chunks, c.nodes[:2])), "the others to have nothing")
+            cli("dataset", "warm", "train", "--tier", "disk")
+            wait_for(lambda: sum(map(chunks, c.nodes)) >= n, "all of it on disk", timeout=600)
 
         def drain():
             begin = time.monotonic()
             node = cli("node", "drain", "c", "--wait")
             return time.monotonic() - begin, node["drained"]["bytes"]
-        alone = [jobs.while_they_read(lambda: time.sleep(a.baseline))[0]]
-        drained, (seconds, moved) = jobs.while_they_read(drain)
-        alone.append(jobs.while_they_read(lambda: time.sleep(a.baseline))[0])
-        here = big.counter("bucket_gets")
+
+        jobs, rounds, read = None, [], 0
+        for k in range(a.rounds):
+            fill(k > 0)
+            jobs = jobs or Jobs(c, size, a.pace / 1e3)
+            jobs.while_they_read(lambda: time.sleep(2))
+            before = gets()
+            first = jobs.while_they_read(lambda: time.sleep(a.baseline))[0]
+            drained, (seconds, moved) = jobs.while_they_read(drain)
+            last = jobs.while_they_read(lambda: time.sleep(a.baseline))[0]
+            rounds.append({"seconds": seconds, "bytes": moved, "alone": (first + last) / 2, "drained": drained,
+                           "slowdown": (first + last) / 2 / drained - 1, "baselines": first / last - 1})
+            read += gets() - before
+        here, before = big.counter("bucket_gets"), gets()
         jobs.jobs.pop().close()
         big.stop()
         for j in jobs.jobs:
             j.ask("steps", n=n, size=size, pace=0)
-        return {"seconds": round(seconds, 2), "bytes": moved, "slowdown": round(sum(alone) / 2 / drained - 1, 4),
-                "gets": gets() + here - before, "samples": n, "object_bytes": size, "pace_s": a.pace / 1e3,
-                "samples_per_s": round(sum(alone) / 2, 2), "samples_per_s_draining": round(drained, 2)}
+        return dict(summary(rounds), gets=read + gets() + here - before, samples=n, object_bytes=size, pace_s=a.pace / 1e3)
 
 
 def run(build, argv):
@@ -148,15 +183,18 @@ def run(build, argv):
     parser.add_argument("--gigabytes", type=float, default=0.5)
     parser.add_argument("--megabytes", type=float, default=1)
     parser.add_argument("--pace", type=float, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--scratch")
     parser.add_argument("--baseline", type=float, default=5, help=argparse.SUPPRESS)
     a = parser.parse_args(argv)
     subprocess.run(["tools/get-versitygw", build], check=True, stdout=subprocess.DEVNULL)
-    with scratch() as home:
+    with scratch(a.scratch) as home:
         os.environ.update(TEST_DIR=home, DLCACHE_BUILD=build, DLCACHE_PROGRAM=program(build),
                           PYTHONPATH=os.path.abspath("tests/lib"))
         r = measure(os.path.join(home, "s3"), a)
     sys.stdout.flush()
-    table(["drained", "in, s", "MB/s", "jobs slow by", "GETs"],
+    table(["drained", "in, s", "MB/s", "jobs slow by", "least..most", "baselines differ by", "GETs", "rounds"],
           [["%.2f GB" % (r["bytes"] / 1e9), "%.1f" % r["seconds"], "%.0f" % (r["bytes"] / 1e6 / r["seconds"]),
-            "%.1f %%" % (100 * r["slowdown"]), r["gets"]]])
+            "%.1f %%" % (100 * r["slowdown"]), "%.1f..%.1f %%" % (100 * r["slowdown_least"], 100 * r["slowdown_most"]),
+            "%.1f %%" % (100 * r["baselines_differ"]), r["gets"], r["runs"]]])
     return r
