@@ -412,20 +412,41 @@ static bool many_retired(const struct memory *m, uint64_t batch)
     return memory_room_is_coming(m) && m->scan.covered + m->scan.fresh >= BATCHES * batch;
 }
 
-struct arena_block *memory_make_room(struct memory *m, uint64_t len)
+struct arena_block *memory_alloc_below(struct memory *m, uint64_t len, uint64_t limit)
+{
+    uint64_t used = m->arena.used, size = arena_rounded(len);
+
+    return size > limit || used > limit - size ? NULL : arena_alloc(&m->arena, len);
+}
+
+/* What may be in use after a reservation for the user. When another user has just come, there is
+ * more: then each reservation must leave less. 0: pins take it all, and nothing is to be evicted. */
+static uint64_t limit_for(const struct memory *m, uint64_t size, uint64_t user)
+{
+    uint64_t limit = user_pins_limit(m, user);
+
+    if (user_pins_total(m) + size > limit)
+        return 0;
+    return DLC_MAX(limit, m->arena.used);
+}
+
+struct arena_block *memory_make_room(struct memory *m, uint64_t len, uint64_t user)
 {
     uint64_t batch = m->arena.ceiling >> BATCH_SHIFT;
-    uint64_t size = arena_rounded(len);
+    uint64_t size = arena_rounded(len), limit;
 
     bool at_once = memory_scan_is_short(m); /* else what the last tick saw must do */
     if (at_once)
         memory_scan(m, true);
-    struct arena_block *b = arena_alloc(&m->arena, len);
-    if (b == NULL && size <= batch) {
+    limit = limit_for(m, size, user);
+    if (limit == 0)
+        return NULL;
+    struct arena_block *b = memory_alloc_below(m, len, limit);
+    if (b == NULL && (size <= batch || m->arena.used > limit - DLC_MIN(limit, size))) {
         if (!many_retired(m, batch))
-            retire_cold(m, at_once ? batch : BATCHES * batch);
+            retire_cold(m, DLC_MAX(size, at_once ? batch : BATCHES * batch));
         memory_sweep_retired(m);
-        b = arena_alloc(&m->arena, len);
+        b = memory_alloc_below(m, len, limit);
     }
     for (int i = 0; b == NULL && i < WINDOWS && !memory_room_is_coming(m); i++) {
         struct window w = window_near_cold(m, size);
@@ -436,7 +457,7 @@ struct arena_block *memory_make_room(struct memory *m, uint64_t len)
             break;
         retire_window(w);
         memory_sweep_retired(m);
-        b = arena_alloc(&m->arena, len);
+        b = memory_alloc_below(m, len, limit);
     }
     return b;
 }

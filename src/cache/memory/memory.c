@@ -68,6 +68,7 @@ int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_e
     dlc_list_init(&m->indexes);
     dlc_list_init(&m->sessions);
     pin_scan_init(&m->scan);
+    user_pins_init(m);
     m->policy = policy_new(&policy_clairvoyant, NULL);
     m->decoded_order = policy_new(&policy_clairvoyant, NULL);
     dlc_list_init(&m->retired);
@@ -90,6 +91,7 @@ void memory_free(struct memory **mp)
     arena_release(&m->arena);
     policy_free(&m->policy);
     policy_free(&m->decoded_order);
+    user_pins_release(m);
     memory_end_owner(m);
     extents_close(&m->extents);
     m->tag = 0;
@@ -372,6 +374,12 @@ static struct arena_block *with_memory(struct memory *m, struct arena_block *b)
 int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
                    struct mem_fill **out)
 {
+    return memory_reserve_for(m, x, sample, len, MEM_NOBODY, out);
+}
+
+int memory_reserve_for(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
+                       uint64_t user, struct mem_fill **out)
+{
     struct arena_block *b;
 
     dlc_check(x->tag == MEM_INDEX_TAG && sample < x->n && !x->decoded);
@@ -381,9 +389,9 @@ int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint6
         return DLC_EBYPASS; /* nobody is asked any more what is pinned, and clients still read */
     if (len > m->arena.ceiling / 4 || len > UINT32_MAX)
         return DLC_ELARGE;
-    b = arena_alloc(&m->arena, len);
+    b = memory_alloc_below(m, len, user_pins_limit(m, user));
     if (b == NULL)
-        b = memory_make_room(m, len);
+        b = memory_make_room(m, len, user);
     if (b == NULL && memory_room_is_coming(m))
         return DLC_EBUSY;
     b = with_memory(m, b);
@@ -397,7 +405,8 @@ int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint6
 
 uint64_t memory_room_decoded(const struct memory *m, uint64_t keep)
 {
-    uint64_t stay = m->arena.ceiling / 16 + DLC_MIN(keep, m->arena.ceiling);
+    uint64_t kept = m->arena.ceiling - memory_usable(m);
+    uint64_t stay = m->arena.ceiling / 16 + kept + DLC_MIN(keep, m->arena.ceiling);
 
     return m->arena.free - DLC_MIN(stay, m->arena.free);
 }

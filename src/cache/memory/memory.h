@@ -68,6 +68,11 @@ void *mem_session_map(const struct mem_session *s); /* SHM_SESSION_SIZE bytes, h
 int mem_session_take_channel(struct mem_session *s);
 void mem_session_hang_up(struct mem_session *s); /* it hears no more of extents */
 
+/* Whose it is; without this, of the daemon's own user, MEM_OWNER. Call it before the client reads. */
+#define MEM_OWNER  ((uint64_t)0)
+#define MEM_NOBODY UINT64_MAX
+void mem_session_set_user(struct mem_session *s, uint64_t user);
+
 /* Extents of the segment from number `from` on, in order: n of them, or as many as there are. */
 struct mem_extent {
     uint32_t number, generation;
@@ -109,6 +114,9 @@ void mem_session_stats(const struct mem_session *s, struct mem_session_stats *ou
  */
 int memory_reserve(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
                    struct mem_fill **out);
+/* The same for a reader of that user (user_pins.c); MEM_NOBODY: for no reader, as above. */
+int memory_reserve_for(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
+                       uint64_t user, struct mem_fill **out);
 /* The same for a decoded index, without evicting: leaves `keep` bytes and 1/16 of the ceiling free.
  * DLC_EBUSY: it does not fit. */
 int memory_reserve_decoded(struct memory *m, struct mem_index *x, uint64_t sample, uint64_t len,
@@ -185,7 +193,9 @@ struct memory_figures {
                            that clients may still map: what counts in struct mem_wish as used */
 };
 void memory_beat(struct memory *m); /* tells clients that the loop runs; now and then */
-uint64_t memory_ceiling(const struct memory *m);                         /* bytes; asks nobody */
+uint64_t memory_ceiling(const struct memory *m); /* bytes; asks nobody */
+/* What of it can be filled ahead of readers: user_pins.c keeps the rest. */
+uint64_t memory_usable(const struct memory *m);
 void memory_figures(const struct memory *m, struct memory_figures *out); /* a system call */
 
 /* The whole tier as text, for people: segment, indexes, sessions and their pins, blocks, retired

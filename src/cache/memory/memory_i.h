@@ -39,6 +39,22 @@
 #define MEM_INDEX_TAG   DLC_TAG4('m', 'i', 'd', 'x')
 #define MEM_SESSION_TAG DLC_TAG4('m', 's', 'e', 's')
 
+/* user_pins.c: bytes that passes of the scan saw pinned, by all or by one user. */
+struct pin_sum {
+    struct {
+        uint64_t pass, bytes;
+    } now, before; /* of the last pass that saw some, and of the one before that */
+};
+
+/* One user of the daemon; the one with the id MEM_OWNER is part of struct memory. */
+struct mem_user {
+    uint64_t id;
+    uint16_t number;       /* not 0; in mem_fill.seen_by */
+    unsigned n_sessions;   /* 0: it is freed, unless it is MEM_OWNER */
+    struct dlc_list *last; /* mem_session.of_scan: sessions of one user are neighbours; or NULL */
+    struct pin_sum pinned;
+};
+
 /* pin_scan.c. Passes are numbered from 1. */
 struct pin_scan {
     struct dlc_list sessions; /* of all indexes: mem_session.of_scan */
@@ -55,6 +71,7 @@ struct pin_scan {
     struct dlc_mono window;  /* began then, */
     struct dlc_dur left;     /* and so much of it is left for scans */
     unsigned sums;           /* blocks that may still be summed up in it */
+    struct pin_sum pinned;   /* bytes of samples that somebody pins */
 };
 
 struct memory {
@@ -81,12 +98,17 @@ struct memory {
     uint64_t known;                  /* of those: (MEMORY-4) */
     uint64_t decoded, decoded_bytes; /* RESIDENT in decoded indexes: how many, and their blocks */
     struct pin_scan scan;
+    struct mem_user owner; /* sessions of no other user */
+    struct map users;      /* id -> struct mem_user: others that have sessions */
+    uint16_t last_number;
 };
 
 /* All retired copies of one sample: a pin does not say which one it holds. */
 struct mem_retired {
-    uint64_t seen; /* the last pass that saw a pin */
+    uint64_t seen; /* the last pass that saw a pin, ... */
+    uint64_t bytes;
     unsigned copies;
+    uint16_t seen_by; /* ... and mem_user.number of the last that was seen */
 };
 
 struct mem_index {
@@ -114,6 +136,7 @@ struct mem_session {
     uint32_t tag;
     struct dlc_list node;
     struct mem_index *x;
+    struct mem_user *user;
     struct segment seg;
     uint32_t *given; /* of each extent the generation whose descriptor it got last; 0: none */
     /* announce.c */
@@ -141,9 +164,10 @@ struct mem_fill {
     uint64_t seen; /* not RETIRED: the last pass that saw a pin; 0: none */
     uint32_t len;
     uint32_t holds;
-    uint32_t known; /* version of the index when next_use was asked; 0: never */
-    uint8_t state;  /* enum mem_state */
-    bool waited;    /* has been seen pinned while retired */
+    uint32_t known;   /* version of the index when next_use was asked; 0: never */
+    uint8_t state;    /* enum mem_state */
+    bool waited;      /* has been seen pinned while retired */
+    uint16_t seen_by; /* with seen: mem_user.number of the last that was seen */
 };
 static_assert(offsetof(struct mem_fill, block) == 0, "the arena's descriptor comes first");
 
@@ -196,6 +220,19 @@ void memory_scan_on(struct memory *m);       /* go on with the one that somebody
 void memory_scan_tick(struct memory *m);     /* begin one, or go on with the one under way */
 bool memory_scan_is_short(struct memory *m); /* a pass would probably end in this turn */
 
+/* ---- user_pins.c ---- */
+
+void user_pins_init(struct memory *m);
+void user_pins_release(struct memory *m);
+void user_join(struct mem_session *s, uint64_t user); /* before it joins the scan */
+void user_leave(struct mem_session *s);               /* after it left the scan */
+/* A pass of `all` sees a pin of the session on `bytes` of memory; seen and seen_by are those of that
+ * memory before. */
+void user_pins_seen(struct mem_session *s, uint64_t bytes, uint64_t seen, uint16_t seen_by);
+/* How much of memory may be in use after a reservation for the user. UINT64_MAX: all of it. */
+uint64_t user_pins_limit(const struct memory *m, uint64_t user);
+uint64_t user_pins_total(const struct memory *m); /* bytes that the last pass of `all` saw pinned */
+
 /* The policy's time: seconds that never run backwards. */
 static inline double memory_now(void)
 {
@@ -226,7 +263,9 @@ void memory_sweep_retired(struct memory *m);
 bool memory_settle_ceiling(struct memory *m);
 /* Make a hole of len bytes by evicting, and allocate it. NULL: the rest is in use. */
 bool memory_is_closing(const struct memory *m);
-struct arena_block *memory_make_room(struct memory *m, uint64_t len);
+struct arena_block *memory_make_room(struct memory *m, uint64_t len, uint64_t user);
+/* Allocate if at most `limit` bytes are in use then. */
+struct arena_block *memory_alloc_below(struct memory *m, uint64_t len, uint64_t limit);
 
 /* (MEMORY-4) */
 static inline bool mem_fill_known(const struct mem_fill *f)

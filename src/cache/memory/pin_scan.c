@@ -44,7 +44,24 @@ void pin_scan_init(struct pin_scan *p)
 
 void pin_scan_join(struct mem_session *s)
 {
-    dlc_list_push_tail(&s->x->m->scan.sessions, &s->of_scan);
+    struct mem_user *u = s->user;
+
+    if (u->last != NULL)
+        dlc_list_push_head(u->last, &s->of_scan);
+    else
+        dlc_list_push_tail(&s->x->m->scan.sessions, &s->of_scan);
+    u->last = &s->of_scan;
+}
+
+/* The session before it, if that is one of the same user. */
+static struct dlc_list *previous_of_user(struct mem_session *s)
+{
+    struct dlc_list *prev = s->of_scan.prev;
+
+    if (prev == &s->x->m->scan.sessions ||
+        dlc_container(prev, struct mem_session, of_scan)->user != s->user)
+        return NULL;
+    return prev;
 }
 
 void pin_scan_leave(struct mem_session *s)
@@ -55,6 +72,8 @@ void pin_scan_leave(struct mem_session *s)
         p->next = p->next->next;
         p->block = 0;
     }
+    if (s->user->last == &s->of_scan)
+        s->user->last = previous_of_user(s);
     dlc_list_remove(&s->of_scan);
 }
 
@@ -71,6 +90,7 @@ void pin_scan_retired(struct mem_fill *f)
         map_set(&x->retired_samples, f->sample, r);
     }
     r->copies++;
+    r->bytes += f->block.size;
     f->retired_in = x->m->scan.pass;
     x->m->scan.fresh += f->block.size;
     dlc_list_push_tail(&x->m->retired, &f->block.node);
@@ -84,6 +104,7 @@ static void pin_scan_free(struct memory *m, struct mem_fill *f)
 
     if (m->scan.phase == FREE && m->scan.next == &b->node)
         m->scan.next = b->node.next;
+    r->bytes -= b->size;
     if (--r->copies == 0) {
         map_remove(&x->retired_samples, f->sample);
         mem_free(&r);
@@ -94,15 +115,25 @@ static void pin_scan_free(struct memory *m, struct mem_fill *f)
     arena_free(&m->arena, &b);
 }
 
-static void pin_scan_seen(struct mem_index *x, uint64_t sample)
+static void pin_scan_seen(struct mem_session *s, uint64_t sample)
 {
+    struct mem_index *x = s->x;
+    const struct pin_scan *p = &x->m->scan;
     struct mem_fill *f = x->fills[sample];
     struct mem_retired *r = x->retired > 0 ? map_get(&x->retired_samples, sample) : NULL;
 
-    if (f != NULL)
-        f->seen = x->m->scan.pass;
-    if (r != NULL)
-        r->seen = x->m->scan.pass;
+    if (f != NULL) {
+        if (p->all)
+            user_pins_seen(s, f->block.size, f->seen, f->seen_by);
+        f->seen = p->pass;
+        f->seen_by = s->user->number;
+    }
+    if (r != NULL) {
+        if (p->all)
+            user_pins_seen(s, r->bytes, r->seen, r->seen_by);
+        r->seen = p->pass;
+        r->seen_by = s->user->number;
+    }
 }
 
 /* ---- what clients wrote (SESSION-SHM-1) ---- */
@@ -117,7 +148,7 @@ struct shm_pin_block *session_blocks(const struct mem_session *s, unsigned *n)
     return (struct shm_pin_block *)((char *)s->seg.map + SHM_BLOCKS_OFF);
 }
 
-static unsigned session_read_pins(const struct mem_session *s, struct shm_pin_block *b)
+static unsigned session_read_pins(struct mem_session *s, struct shm_pin_block *b)
 {
     unsigned n = 0;
 
@@ -128,7 +159,7 @@ static unsigned session_read_pins(const struct mem_session *s, struct shm_pin_bl
 
         n += pin != 0;
         if (pin != 0 && pin - 1 < s->x->n)
-            pin_scan_seen(s->x, pin - 1);
+            pin_scan_seen(s, pin - 1);
     }
     return n;
 }

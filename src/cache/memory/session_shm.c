@@ -41,6 +41,7 @@ int mem_session_new(struct mem_index *x, struct mem_session **out, struct dlc_er
     s->seg = seg;
     s->given = mem_zero(x->m->extents.n * sizeof(*s->given));
     dlc_list_push_tail(&x->sessions, &s->node);
+    user_join(s, MEM_OWNER);
     pin_scan_join(s);
     channel_join(s);
     *out = s;
@@ -57,11 +58,20 @@ void mem_session_free(struct mem_session **sp)
     dlc_check(s->tag == MEM_SESSION_TAG);
     dlc_list_remove(&s->node);
     pin_scan_leave(s);
+    user_leave(s);
     channel_leave(s);
     segment_close(&s->seg);
     mem_free(&s->given);
     s->tag = 0;
     mem_free(&s);
+}
+
+void mem_session_set_user(struct mem_session *s, uint64_t user)
+{
+    pin_scan_leave(s);
+    user_leave(s);
+    user_join(s, user);
+    pin_scan_join(s);
 }
 
 int mem_session_fd(const struct mem_session *s)
