@@ -98,7 +98,7 @@ void budget_memory_full(struct dataset *ds)
 
 bool budget_for_prefetch(const struct dataset *ds)
 {
-    uint64_t ceiling = memory_ceiling(dataset_memory(ds)), all = ds->node->memories.ceiling;
+    uint64_t ceiling = memory_usable(dataset_memory(ds)), all = ds->node->memories.ceiling;
 
     return loop_now(ds->node->loop).ns >= ds->tenant_memory->full_until.ns &&
            fits(ds, BUDGET_FETCHES, FETCHES_MAX) && fits(ds, BUDGET_FILLING, ceiling / 4) &&

@@ -285,6 +285,14 @@ static int take_shelf(struct session *s, struct dlc_err *err)
     return rc < 0 ? rc : mem_uploads_new(&s->uploads, err);
 }
 
+/* A tenant has memory of its own, and its users trust each other. */
+static uint64_t user_of(const struct conn *c, const struct dataset *ds)
+{
+    bool own = c->uid == geteuid() || c->uid == 0;
+
+    return own || (ds->tenant != NULL && ds->tenant[0] != '\0') ? MEM_OWNER : c->uid;
+}
+
 static int make_doorbell(struct session *s, struct dlc_err *err)
 {
     s->doorbell.fd = os_eventfd();
@@ -302,6 +310,7 @@ int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
     s->tag = SESSION_TAG;
     s->conn = c;
     s->ds = ds;
+    s->user = user_of(c, ds);
     s->doorbell.fd = -1;
     s->doorbell.ready = on_doorbell;
     s->again.fire = on_again;
@@ -313,6 +322,8 @@ int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
     rc = c->wants_decoded ? take_shelf(s, err) : join(s);
     if (rc == 0)
         rc = mem_session_new(index_of(s), &s->mem, err);
+    if (rc == 0)
+        mem_session_set_user(s->mem, s->user);
     if (rc == 0)
         rc = make_doorbell(s, err);
     if (rc == 0 && !reserve_leaves_slack())

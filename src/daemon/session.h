@@ -53,6 +53,7 @@ struct session {
     struct dataset *ds;
     struct dlc_list link; /* in dataset.sessions */
     struct mem_session *mem;
+    uint64_t user; /* of memory.h: the uid of another user than the daemon's; or MEM_OWNER */
     struct watch doorbell;
     struct timer again;      /* the ring holds more than one turn's work */
     struct dlc_list waiters; /* struct waiter.of_session */

@@ -67,6 +67,7 @@ struct fetch_pipeline {
 struct fetch_request {
     enum fetch_goal goal;
     struct waiter *waiter;
+    const struct session *session; /* whose reader wants it, or will; or NULL */
     struct fetch_listener *listener;
     bool for_peer, bypass;
     const char *take_from; /* or NULL: any source will do */
@@ -437,7 +438,8 @@ void fetch_attempt_done(struct fetch_attempt *a)
 /* 0: the fetch has memory to write into. */
 static int reserve_memory(struct fetch *f)
 {
-    int rc = memory_reserve(dataset_memory(f->ds), f->ds->index, f->sample, f->size, &f->fill);
+    int rc = memory_reserve_for(dataset_memory(f->ds), f->ds->index, f->sample, f->size, f->user,
+                                &f->fill);
 
     if (rc == 0)
         budget_take(f->ds, BUDGET_FILLING, f->size);
@@ -620,6 +622,7 @@ static void fetch_request(struct dataset *ds, uint64_t sample, const struct fetc
     }
     f = fetch_new(ds, sample);
     f->on_demand = r->waiter != NULL;
+    f->user = r->session != NULL ? r->session->user : MEM_NOBODY;
     f->bypass = true; /* unless one that wants it does not */
     f->take_from = mem_str(r->take_from);
     fetch_join(f, r);
@@ -645,13 +648,16 @@ void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, stru
             l->ended(l, 0, 0, NULL);
         return;
     }
-    r.bypass = w != NULL && w->session != NULL && w->session->bypasses_cache;
+    r.session = w != NULL ? w->session : NULL;
+    r.bypass = r.session != NULL && r.session->bypasses_cache;
     fetch_request(ds, sample, &r);
 }
 
-void fetch_bypass(struct dataset *ds, uint64_t sample)
+void fetch_ahead(struct session *s, uint64_t sample)
 {
-    fetch_request(ds, sample, &(struct fetch_request){.goal = FETCH_MEMORY, .bypass = true});
+    struct fetch_request r = {.session = s, .bypass = s->bypasses_cache};
+
+    fetch_request(s->ds, sample, &r);
 }
 
 bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w)

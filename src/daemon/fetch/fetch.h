@@ -11,6 +11,7 @@ struct dlc_err;
 struct fetch_pipeline;
 struct fetch_source;
 struct node;
+struct session;
 struct waiter;
 
 enum fetch_goal {
@@ -37,9 +38,9 @@ struct fetch_listener {
  */
 void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, struct waiter *w,
                  struct fetch_listener *l);
-/* The same for a session that bypasses the cache: if the sample is not here, from the bucket only.
- */
-void fetch_bypass(struct dataset *ds, uint64_t sample);
+/* The same before a reader of the session wants it; if that bypasses the cache and the sample is not
+ * here, from the bucket only. It is absent. */
+void fetch_ahead(struct session *s, uint64_t sample);
 /* A read for a peer: it is not forwarded to another peer. False: a peer is being asked for it, and
  * may wait for us in turn; `w` is not answered. */
 bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w);

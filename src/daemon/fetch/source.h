@@ -116,6 +116,7 @@ struct fetch {
     bool for_peer;              /* a peer waits: no other peer is asked */
     bool bypass;                /* all that want it bypass the cache: cache_bypass.c */
     bool on_demand;             /* a reader was waiting when it began */
+    uint64_t user;              /* whose reader it was for first: memory_reserve_for() */
     char *take_from;            /* only a copy of this peer is wanted (fetch_take()); or NULL */
     bool retried;               /* a source was asked a second time */
     bool walk_again;            /* the source that ends knows that one before it may serve now */

@@ -86,7 +86,7 @@ static void set_idle(struct session *s, bool idle)
 static uint64_t room_for_windows(struct node *n, const struct tenant_memory *m, bool *kept)
 {
     uint64_t owned = 0, half;
-    uint64_t ceiling = memory_ceiling(m->memory);
+    uint64_t ceiling = memory_usable(m->memory);
 
     dlc_list_each (l, &n->datasets) { /* at most DATASETS_MAX */
         struct dataset *ds = dlc_container(l, struct dataset, link);
@@ -253,10 +253,8 @@ static void fill_window(struct session *s)
         if (mem_index_ready(s->ds->index, sample)) {
             if (s->ds->cid != NULL) /* borrowed: from here on it counts as needed soon */
                 memory_use_is_sooner(s->ds->index, sample);
-        } else if (map_get(&s->ds->fetching, sample) == NULL && s->bypasses_cache) {
-            fetch_bypass(s->ds, sample);
         } else if (map_get(&s->ds->fetching, sample) == NULL) {
-            fetch_start(s->ds, sample, FETCH_MEMORY, NULL, NULL);
+            fetch_ahead(s, sample);
         }
     }
 }

@@ -253,7 +253,7 @@ static void test_not_asked(void **state)
     dlc_list_init(&w.of_fetch);
     assert_true(fetch_for_peer(ds, SMALL, &w));
     await();
-    fetch_bypass(ds, OTHER);
+    fetch_ahead(&(struct session){.ds = ds, .bypasses_cache = true}, OTHER);
     await();
     assert_int_equal(owner.asked, 0);
     assert_int_equal(played.n_asked, 3);

@@ -167,7 +167,8 @@ static void test_not_shared(void **state)
 
     (void)state;
     ended = 1;
-    fetch_bypass(ds, 1); /* for a session that keeps nothing */
+    fetch_ahead(&(struct session){.ds = ds, .bypasses_cache = true},
+                1); /* for a session that keeps nothing */
     await();
     assert_int_equal(counters.shared_misses, misses);
     await_puts(0);

@@ -325,7 +325,8 @@ static void test_stores_are_bounded(void **state)
     assert_false(on_disk(1));
     assert_int_equal(counters.disk_stores_dropped, dropped + 1);
     budget_give(ds, BUDGET_STORING, 2 * ROOM);
-    fetch_bypass(ds, 2); /* for a session that keeps nothing */
+    fetch_ahead(&(struct session){.ds = ds, .bypasses_cache = true},
+                2); /* for a session that keeps nothing */
     settle();
     assert_resident(2);
     assert_false(on_disk(2));
