@@ -38,6 +38,7 @@
 #include "daemon/events.h"
 #include "daemon/fetch/assemble.h"
 #include "daemon/fetch/fetch.h"
+#include "daemon/fetch/object_index.h"
 #include "daemon/fetch/room.h"
 #include "daemon/fetch/source.h"
 #include "daemon/job_weights.h"
@@ -240,9 +241,9 @@ static void on_tick(struct timer *t)
 
 /* Who hears of events. */
 static const struct node_events *const listeners[] = {
-    &backlog_events,  &decoded_cache_events, &job_weights_events, &listing_events,
-    &assemble_events, &disk_hints_events,    &next_use_events,    &ownership_events,
-    &outcomes_events, &bypass_events,
+    &backlog_events,  &decoded_cache_events, &job_weights_events,  &listing_events,
+    &assemble_events, &disk_hints_events,    &next_use_events,     &ownership_events,
+    &outcomes_events, &bypass_events,        &object_index_events,
 };
 
 static void set_listeners(struct node *n)

@@ -28,6 +28,7 @@
 #include "daemon/credentials.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/dataset_open.h"
+#include "daemon/fetch/object_index.h"
 #include "daemon/ownership.h"
 #include "daemon/prefetch/cache_bypass.h"
 #include "daemon/prefetch/next_use.h"
@@ -112,6 +113,7 @@ struct dataset {
     struct dataset_disk disk;
     struct dataset_readers readers;
     struct backlog backlog; /* prefetch requests that wait for their turn */
+    struct object_entry objects;
     struct budget_use budget;
     struct prefetch_state prefetch;
     struct use_clock clock;

@@ -20,6 +20,7 @@
 #include "cache/memory/limits.h"
 #include "daemon/budget.h"
 #include "daemon/events.h"
+#include "daemon/fetch/object_index.h"
 #include "daemon/reserve.h"
 #include "daemon/tenant_memory.h"
 
@@ -69,9 +70,10 @@ struct node {
     struct map conn_ids;        /* conn.id -> struct conn, of those in conns */
     struct dlc_list datasets;   /* struct dataset.link */
     struct map by_name, by_cid; /* dataset_table.c */
-    struct dlc_list backlogs;   /* struct dataset.backlog.link: of those that have one */
-    struct dlc_list warms;      /* struct warm.link */
-    struct dlc_list deriving;   /* assemble.c */
+    struct object_index objects;
+    struct dlc_list backlogs; /* struct dataset.backlog.link: of those that have one */
+    struct dlc_list warms;    /* struct warm.link */
+    struct dlc_list deriving; /* assemble.c */
     unsigned n_conns;
     struct dlc_list zombies; /* struct conn.link: (CLIENT-CONN-4) */
     unsigned n_zombies;

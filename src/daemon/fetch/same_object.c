@@ -38,26 +38,31 @@ static bool has_shape_of(const struct url *a, const struct url *b)
 
 static bool overlaps(const struct dataset *ds, const struct dataset *of)
 {
-    return of != ds && has_shape_of(&of->url, &ds->url) && of->state == DATASET_READY &&
+    return has_shape_of(&of->url, &ds->url) && of->state == DATASET_READY &&
            of->tenant_memory == ds->tenant_memory && of->disk.id.hi == ds->disk.id.hi &&
            of->disk.id.lo == ds->disk.id.lo && mem_index_resident(of->index) > 0;
+}
+
+struct same_search {
+    struct fetch *f;
+    uint64_t *sample; /* its number in the other dataset */
+};
+
+static bool has_resident(struct dataset *of, void *arg)
+{
+    const struct same_search *w = arg;
+    struct catalog_entry e;
+
+    return overlaps(w->f->ds, of) && catalog_find(of->catalog, w->f->entry.key, w->sample) == 0 &&
+           mem_index_ready(of->index, *w->sample) &&
+           catalog_get(of->catalog, *w->sample, &e, NULL) == 0 && e.size == w->f->size &&
+           strcmp(e.etag, w->f->entry.etag) == 0;
 }
 
 /* A dataset that has it resident. NULL: none. */
 static struct dataset *find_same(struct fetch *f, uint64_t *sample)
 {
-    struct catalog_entry e;
-
-    dlc_list_each (l, &f->ds->node->datasets) {
-        struct dataset *of = dlc_container(l, struct dataset, link);
-
-        if (overlaps(f->ds, of) && catalog_find(of->catalog, f->entry.key, sample) == 0 &&
-            mem_index_ready(of->index, *sample) &&
-            catalog_get(of->catalog, *sample, &e, NULL) == 0 && e.size == f->size &&
-            strcmp(e.etag, f->entry.etag) == 0)
-            return of;
-    }
-    return NULL;
+    return object_index_find(f->ds, f->entry.key, has_resident, &(struct same_search){f, sample});
 }
 
 static bool same_can_serve(struct fetch *f)
