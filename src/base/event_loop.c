@@ -16,7 +16,8 @@
 #include "base/turn_limit.h"
 
 #define TURN_EVENTS 64
-#define TURN_TASKS  DLC_MS(4) /* of one turn: then sockets and timers are looked at again */
+/* Of one turn, for its events and then for its tasks: (EVENT-LOOP-4). */
+#define TURN_PART DLC_MS(4)
 
 struct loop {
     int epoll_fd, wake_fd;
@@ -25,7 +26,8 @@ struct loop {
     _Atomic bool stopping;
     bool running;
 
-    /* This turn's events; loop_watch_del() blanks those of a removed watch (EVENT-LOOP-2). */
+    /* Events from at_event on have not been handled; loop_watch_del() blanks those of a removed watch
+     * (EVENT-LOOP-2). */
     struct epoll_event events[TURN_EVENTS];
     int n_events, at_event;
 
@@ -259,7 +261,7 @@ static void inbox_put_back(struct loop *l, struct dlc_list *batch)
  * in the next turn. */
 static void run_inbox(struct loop *l, bool last)
 {
-    struct dlc_mono end = dlc_mono_add(l->now, TURN_TASKS);
+    struct dlc_mono end = dlc_mono_add(l->turn.at, TURN_PART);
     struct dlc_list batch;
     struct dlc_list *n;
 
@@ -300,22 +302,44 @@ static void run_timers(struct loop *l)
     }
 }
 
-static void run_events(struct loop *l)
+/* What it waits for by now: the kernel said so in an earlier turn, or before another callback. */
+static uint32_t still_wanted(const struct epoll_event *ev, const struct watch *w)
 {
-    for (l->at_event = 0; l->at_event < l->n_events; l->at_event++) {
+    return ev->events & (w->events | EPOLLERR | EPOLLHUP);
+}
+
+/* In the last turn all of them. */
+static void run_events(struct loop *l, bool last)
+{
+    struct dlc_mono end = dlc_mono_add(l->now, TURN_PART);
+
+    for (; l->at_event < l->n_events && (last || !dlc_mono_passed(end, l->turn.at));
+         l->at_event++) {
         const struct epoll_event *ev = &l->events[l->at_event];
         struct watch *w = ev->data.ptr;
 
         if (w == NULL) {
             os_wake_drain(l->wake_fd);
-        } else if (ev->events != 0) {
+        } else if (ev->events != 0 && still_wanted(ev, w) != 0) {
             uintptr_t ready = (uintptr_t)w->ready;
 
-            w->ready(w, ev->events);
+            w->ready(w, still_wanted(ev, w));
             turn_ran(l, "watch", ready);
         }
     }
-    l->n_events = 0;
+}
+
+/* Those of the last turn first: an edge is told once. */
+static void wait_for_events(struct loop *l)
+{
+    if (l->at_event < l->n_events)
+        return;
+    l->at_event = 0;
+    l->n_events = os_epoll_wait(l->epoll_fd, l->events, TURN_EVENTS, timeout_ms(l));
+    if (l->n_events < 0) {
+        dlc_check(errno == EINTR);
+        l->n_events = 0;
+    }
 }
 
 void loop_run(struct loop *l)
@@ -328,14 +352,10 @@ void loop_run(struct loop *l)
     turn_limit_open(&l->limit);
     while (!last) {
         last = l->stopping;
-        l->n_events = os_epoll_wait(l->epoll_fd, l->events, TURN_EVENTS, timeout_ms(l));
-        if (l->n_events < 0) {
-            dlc_check(errno == EINTR);
-            l->n_events = 0;
-        }
+        wait_for_events(l);
         l->now = dlc_mono_now();
         turn_begin(l);
-        run_events(l);
+        run_events(l, last);
         run_inbox(l, last);
         run_timers(l);
         turn_end(l);

@@ -12,6 +12,9 @@
  * (EVENT-LOOP-2) After loop_watch_del() returns, the callback of the watch is not called again, not
  *                even for an event that epoll has already reported.
  * (EVENT-LOOP-3) loop_stop() makes loop_run() return after the tasks posted before it have run.
+ * (EVENT-LOOP-4) Events have 4 ms of a turn, and tasks then 4 ms. What is left comes first in the
+ *                next turn, after the timers that are due; an edge is not lost by that. A watch is
+ *                called for what it waits for at that time, and for errors.
  */
 #ifndef DLC_BASE_EVENT_LOOP_H
 #define DLC_BASE_EVENT_LOOP_H
@@ -66,7 +69,7 @@ void loop_watch_del(struct loop *l, struct watch *w); /* L: before the fd is clo
  * How long the turns of a loop take. What counts is the time of the thread's own CPU clock, so that
  * a busy machine does not make a turn look long; a turn that waits for a lock, a disk or a page
  * shows in the time that passes, and debug builds (DLC_DEBUG) count the turns in which the thread
- * slept. The inbox has 4 ms of a turn: what is left then runs in the next one.
+ * slept.
  */
 #define LOOP_TURN_MAX DLC_MS(20) /* of CPU: nobody else is served meanwhile */
 

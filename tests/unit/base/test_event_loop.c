@@ -17,7 +17,7 @@
 #include "base/syscalls.h"
 
 static struct loop *the_loop;
-static char trace[64]; /* a letter per event */
+static char trace[128]; /* a letter per event */
 
 static void note(char c)
 {
@@ -556,6 +556,105 @@ static void test_a_crowd_of_tasks_does_not_abort(void **state)
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* ---- many events at once ---- */
+
+#define CROWD 40
+
+/* Each event costs 1 ms, however often the callback reads. */
+static void on_costly(struct watch *w, uint32_t events)
+{
+    struct timespec from, now;
+
+    assert_int_equal(events, EPOLLIN); /* and no read: the edge is told once */
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+    do {
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    } while ((now.tv_sec - from.tv_sec) * 1000000000 + now.tv_nsec - from.tv_nsec < 1000000);
+    note('e');
+    (void)w;
+}
+
+static void open_crowd(struct end *crowd)
+{
+    for (unsigned i = 0; i < CROWD; i++) {
+        end_open(&crowd[i], on_costly);
+        loop_watch_del(the_loop, &crowd[i].watch);
+        assert_int_equal(loop_watch_set(the_loop, &crowd[i].watch, EPOLLIN | EPOLLET), 0);
+        assert_int_equal(write(crowd[i].fds[1], "x", 1), 1);
+    }
+}
+
+static void close_crowd(struct end *crowd)
+{
+    for (unsigned i = 0; i < CROWD; i++) {
+        loop_watch_del(the_loop, &crowd[i].watch);
+        end_close(&crowd[i]);
+    }
+}
+
+static void on_due(struct timer *t)
+{
+    note('t');
+    if (strlen(trace) < CROWD)
+        loop_timer_set(the_loop, t, dlc_mono_add(loop_now(the_loop), DLC_MS(1)));
+    else
+        loop_stop(the_loop);
+}
+
+/* (EVENT-LOOP-4): a timer and a task come between them, and each edge is told once. */
+static void test_a_crowd_of_events_takes_turns(void **state)
+{
+    struct end crowd[CROWD] = {0};
+    struct letter task = {{.run = on_letter}, 'p'};
+    struct timer timer = {.fire = on_due};
+    struct loop_figures f;
+    unsigned told = 0;
+
+    (void)state;
+    open_crowd(crowd);
+    loop_post(the_loop, &task.task);
+    loop_timer_set(the_loop, &timer, loop_now(the_loop));
+    loop_run(the_loop);
+    loop_figures(the_loop, &f);
+    for (const char *c = trace; *c != '\0'; c++)
+        told += *c == 'e';
+    assert_int_equal(told, CROWD);
+    assert_in_range(strcspn(trace, "p"), 1, CROWD / 4);
+    assert_in_range(strcspn(trace, "t"), 1, CROWD / 4);
+    assert_true(f.longest.ns < LOOP_TURN_MAX.ns);
+    close_crowd(crowd);
+}
+
+/* All others of the crowd wait for nothing any more, or are gone. */
+static void on_silence(struct timer *t)
+{
+    struct end *crowd = *(struct end **)(t + 1);
+
+    note('s');
+    for (unsigned i = 0; i < CROWD; i += 2)
+        assert_int_equal(loop_watch_set(the_loop, &crowd[i].watch, 0), 0);
+    for (unsigned i = 1; i < CROWD; i += 2)
+        loop_watch_del(the_loop, &crowd[i].watch);
+    loop_stop(the_loop);
+}
+
+static void test_events_that_wait_may_become_unwanted(void **state)
+{
+    struct end crowd[CROWD] = {0};
+    struct {
+        struct timer timer;
+        struct end *crowd;
+    } silence = {{.fire = on_silence}, crowd};
+
+    (void)state;
+    open_crowd(crowd);
+    loop_timer_set(the_loop, &silence.timer, loop_now(the_loop));
+    loop_run(the_loop);
+    assert_in_range(strcspn(trace, "s"), 1, CROWD / 4);
+    assert_int_equal(trace[strlen(trace) - 1], 's');
+    close_crowd(crowd);
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -578,6 +677,8 @@ int main(void)
         CASE(test_longest_turn),
         CASE(test_a_long_turn_aborts),
         CASE(test_a_crowd_of_tasks_does_not_abort),
+        CASE(test_a_crowd_of_events_takes_turns),
+        CASE(test_events_that_wait_may_become_unwanted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
