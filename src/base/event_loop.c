@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -44,6 +45,7 @@ struct loop {
         long switches; /* of the thread, by its own will, when the turn began */
     } turn, longest_turn;
     struct loop_figures figures; /* longest_in is made when it is asked for */
+    _Atomic int64_t longest_ns;  /* figures.longest, for other threads */
     struct turn_limit limit;
 };
 
@@ -215,6 +217,7 @@ static void turn_end(struct loop *l)
     cpu.ns = thread_cpu().ns - l->turn.cpu.ns;
     if (cpu.ns > f->longest.ns) {
         f->longest = cpu;
+        atomic_store_explicit(&l->longest_ns, cpu.ns, memory_order_relaxed); /* a figure */
         l->longest_turn = l->turn;
     }
     if (turn_limit_is_over(&l->limit, cpu))
@@ -239,6 +242,11 @@ void loop_figures(const struct loop *l, struct loop_figures *out)
     snprintf(out->longest_in, sizeof(out->longest_in), "%s %s+0x%llx", l->longest_turn.kind,
              strrchr(d.dli_fname, '/') != NULL ? strrchr(d.dli_fname, '/') + 1 : d.dli_fname,
              (unsigned long long)(at - (uintptr_t)d.dli_fbase));
+}
+
+struct dlc_dur loop_longest_turn(const struct loop *l)
+{
+    return (struct dlc_dur){atomic_load_explicit(&l->longest_ns, memory_order_relaxed)};
 }
 
 /* What the turn has no time for goes back to the front of the inbox. */

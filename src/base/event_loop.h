@@ -85,6 +85,8 @@ struct loop_figures {
 void loop_limit_turns(struct loop *l, struct dlc_dur most);
 void loop_figures(const struct loop *l, struct loop_figures *out); /* L, or after loop_run() */
 
+struct dlc_dur loop_longest_turn(const struct loop *l); /* X: of the figures, `longest` */
+
 /* A loop with a thread of its own. */
 struct loop_thread {
     struct loop *loop;

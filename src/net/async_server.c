@@ -83,6 +83,11 @@ void async_figures(struct async_server *s, struct async_figures *out)
     *out = s->counts;
     dlc_mtx_unlock(&s->mtx);
     out->loops = s->n_lanes;
+    for (unsigned i = 0; i < s->n_lanes; i++) {
+        struct dlc_dur longest = loop_longest_turn(s->lanes[i].thread.loop);
+
+        out->longest_turn.ns = DLC_MAX(out->longest_turn.ns, longest.ns);
+    }
 }
 
 /* ---- accepting ---- */

@@ -71,10 +71,11 @@ void async_answer(struct async_call *call, struct http_reply *reply);
 
 struct async_figures {
     unsigned loops, connections;
-    uint64_t accepted, refused; /* refused: beyond a limit */
-    uint64_t shed;              /* idle connections that were closed for new ones */
-    uint64_t late;              /* that were closed because the client was too slow */
-    uint64_t strangers;         /* that ended before they showed a certificate of the cluster */
+    uint64_t accepted, refused;  /* refused: beyond a limit */
+    uint64_t shed;               /* idle connections that were closed for new ones */
+    uint64_t late;               /* that were closed because the client was too slow */
+    uint64_t strangers;          /* that ended before they showed a certificate of the cluster */
+    struct dlc_dur longest_turn; /* of a loop, CPU time */
 };
 void async_figures(struct async_server *s, struct async_figures *out); /* X */
 

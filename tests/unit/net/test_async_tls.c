@@ -10,6 +10,7 @@
 
 #include "async_test_server.h"
 #include "base/clock.h"
+#include "base/event_loop.h"
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "cluster_certs.h"
@@ -214,6 +215,54 @@ static void test_pipelined_requests(void **state)
     tls_identity_put(&id);
 }
 
+/* A connection, and what its client says first: to be sent by the caller. */
+static void tls_begin(struct client *c, const struct tls_identity *id, struct buf *hello)
+{
+    BIO *out = BIO_new(BIO_s_mem());
+    char *data;
+
+    c->ctx = SSL_CTX_new(TLS_client_method());
+    show(c->ctx, id);
+    c->fd = raw_connect(s.address);
+    c->ssl = SSL_new(c->ctx);
+    SSL_set_bio(c->ssl, BIO_new(BIO_s_mem()), out);
+    assert_int_equal(SSL_connect(c->ssl), -1);
+    buf_add(hello, BIO_get_mem_data(out, &data) > 0 ? data : "",
+            (size_t)BIO_get_mem_data(out, &data));
+    SSL_set_fd(c->ssl, c->fd);
+}
+
+/* They come so fast that the loop finds as many as it takes in one turn. No turn is long. */
+static void test_handshakes_at_once(void **state)
+{
+    struct tls_identity *id = cluster_cert("one", "a", DAY);
+    static struct client all[200];
+    struct buf hello[DLC_COUNT(all)] = {{0}}, b = BUF_INIT;
+
+    (void)state;
+    start(&secure);
+    use(id);
+    for (size_t i = 0; i < DLC_COUNT(all); i++)
+        tls_begin(&all[i], id, &hello[i]);
+    WAIT_FOR(figures().accepted == DLC_COUNT(all));
+    for (size_t i = 0; i < DLC_COUNT(all); i++)
+        assert_int_equal(os_write_all(all[i].fd, hello[i].data, hello[i].len), 0);
+    for (size_t i = 0; i < DLC_COUNT(all); i++) {
+        assert_int_equal(SSL_connect(all[i].ssl), 1);
+        tls_say(&all[i], GET("/data/10"));
+        buf_release(&hello[i]);
+    }
+    for (size_t i = 0; i < DLC_COUNT(all); i++) {
+        assert_int_equal(tls_answer(&all[i], &b), 200);
+        tls_close(&all[i]);
+    }
+    print_message("longest turn %.1f ms\n", (double)figures().longest_turn.ns / 1e6);
+    assert_true(figures().longest_turn.ns < LOOP_TURN_MAX.ns);
+    buf_release(&b);
+    stop();
+    tls_identity_put(&id);
+}
+
 static int64_t end_of_server(struct client *c)
 {
     X509 *x = SSL_get0_peer_certificate(c->ssl);
@@ -333,9 +382,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_who_is_let_in),      cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_pipelined_requests), cmocka_unit_test(test_a_new_certificate),
-        cmocka_unit_test(test_an_expired_client),  cmocka_unit_test(test_the_node_is_named),
-        cmocka_unit_test(test_a_silent_stranger),
+        cmocka_unit_test(test_handshakes_at_once), cmocka_unit_test(test_pipelined_requests),
+        cmocka_unit_test(test_a_new_certificate),  cmocka_unit_test(test_an_expired_client),
+        cmocka_unit_test(test_the_node_is_named),  cmocka_unit_test(test_a_silent_stranger),
     };
 
     signal(SIGPIPE, SIG_IGN); /* of this client: OpenSSL writes to sockets that are closed */
