@@ -463,6 +463,7 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     set_listeners(n);
     n->lock_fd = n->listener.fd = n->signals.fd = -1;
     dlc_list_init(&n->conns);
+    dlc_list_init(&n->following);
     dlc_list_init(&n->zombies);
     reserve_init(n);
     dlc_list_init(&n->datasets);

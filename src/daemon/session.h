@@ -31,11 +31,12 @@ struct reader_state {
     struct dlc_mono last_read;
     struct dlc_dur pause; /* the longest between two reads, lately */
     struct schedule *schedule;
-    uint64_t pos;         /* the client's position at the last look */
-    uint64_t in_hand;     /* samples from pos on that its workers read now or next */
-    uint64_t overtaken;   /* samples from pos on that it has read already (relaxed orders) */
-    uint64_t ahead;       /* everything before it is resident or asked for */
-    uint64_t window;      /* how far ahead may be */
+    uint64_t pos;       /* the client's position at the last look */
+    uint64_t in_hand;   /* samples from pos on that its workers read now or next */
+    uint64_t overtaken; /* samples from pos on that it has read already (relaxed orders) */
+    uint64_t ahead;     /* everything before it is resident or asked for */
+    uint64_t window;    /* how far ahead may be */
+    uint64_t counted, counted_reading; /* in tenant_memory.ahead and ahead_reading */
     bool short_of_memory; /* the window should be larger, but memory does not allow it */
     bool swapping;        /* its positions may change places: substitution.c */
     uint64_t settled;     /* positions before it are final */

@@ -71,9 +71,11 @@ struct node {
     struct dlc_list datasets;   /* struct dataset.link */
     struct map by_name, by_cid; /* dataset_table.c */
     struct object_index objects;
-    struct dlc_list backlogs; /* struct dataset.backlog.link: of those that have one */
-    struct dlc_list warms;    /* struct warm.link */
-    struct dlc_list deriving; /* assemble.c */
+    struct dlc_list following; /* struct dataset.prefetch.link: sessions follow an order there */
+    struct dlc_mono owned_at;  /* prefetch.c counted tenant_memory.owned then; 0: it must */
+    struct dlc_list backlogs;  /* struct dataset.backlog.link: of those that have one */
+    struct dlc_list warms;     /* struct warm.link */
+    struct dlc_list deriving;  /* assemble.c */
     unsigned n_conns;
     struct dlc_list zombies; /* struct conn.link: (CLIENT-CONN-4) */
     unsigned n_zombies;

@@ -45,7 +45,9 @@ struct tenant_memory {
     uint64_t filling;   /* budget.c: bytes that fetches have reserved */
     unsigned n_sharing; /* budget.c: those that use or want some of it, at the last count */
     unsigned n_reading; /* prefetch.c: sessions that follow an order and are not idle */
-    struct {            /* fetch/room.c */
+    uint64_t owned;     /* prefetch.c: bytes that this node must keep for all nodes */
+    uint64_t ahead, ahead_reading; /* prefetch.c: bytes of windows; of those that are not idle */
+    struct {                       /* fetch/room.c */
         struct dlc_list demand, prefetch;
         struct dlc_mono pause; /* nobody waits until then */
     } room;

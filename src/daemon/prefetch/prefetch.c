@@ -32,6 +32,7 @@
 #include <math.h>
 #include <stdatomic.h>
 
+#include "base/counters.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "daemon/ownership.h"
@@ -60,6 +61,8 @@
 #define POLL_MOST  DLC_MS(20)
 #define WAIT_MAX   DLC_SEC(3600) /* believed of one step */
 
+#define OWNED_EVERY DLC_MS(100)
+
 /* ---- one session ---- */
 
 /* One more, or one less, reads. */
@@ -81,19 +84,34 @@ static void set_idle(struct session *s, bool idle)
     next_use_changed(s->ds);
 }
 
+/* What this node must keep for all, of each memory: a pass over all datasets, which no poll of a
+ * session makes. */
+static void count_owned(struct node *n)
+{
+    struct dlc_mono now = loop_now(n->loop);
+
+    if (n->owned_at.ns != 0 && dlc_mono_sub(now, n->owned_at).ns < OWNED_EVERY.ns)
+        return;
+    n->owned_at = now;
+    count(window_passes);
+    dlc_list_each (l, &n->memories.all)
+        dlc_container(l, struct tenant_memory, link)->owned = 0;
+    dlc_list_each (l, &n->datasets) { /* at most DATASETS_MAX */
+        struct dataset *ds = dlc_container(l, struct dataset, link);
+
+        ds->tenant_memory->owned += dataset_owned_bytes(ds);
+    }
+}
+
 /* What windows may take of a tenant's memory: half of it, but where nodes share datasets not what
  * this one must keep for all, as far as that fits. *kept: something is. */
 static uint64_t room_for_windows(struct node *n, const struct tenant_memory *m, bool *kept)
 {
-    uint64_t owned = 0, half;
-    uint64_t ceiling = memory_usable(m->memory);
+    uint64_t owned, half, ceiling = memory_usable(m->memory);
 
-    dlc_list_each (l, &n->datasets) { /* at most DATASETS_MAX */
-        struct dataset *ds = dlc_container(l, struct dataset, link);
-
-        if (ds->tenant_memory == m)
-            owned += dataset_owned_bytes(ds);
-    }
+    if (n->cluster != NULL)
+        count_owned(n);
+    owned = m->owned;
     half = ceiling / 2;
     *kept = owned > 0 && owned < ceiling;
     owned += ceiling / 64; /* holes between samples, and what is on its way out */
@@ -109,25 +127,28 @@ static uint64_t mean_bytes(const struct dataset *ds)
     return n > 0 ? DLC_MAX(catalog_bytes(ds->catalog) / n, 1u) : 1;
 }
 
+/* Its window has changed, or whether it counts. */
+static void count_ahead(struct session *s)
+{
+    struct tenant_memory *m = s->ds->tenant_memory;
+    struct reader_state *r = &s->reader;
+    uint64_t bytes = r->active ? (r->ahead - r->pos) * mean_bytes(s->ds) : 0;
+    uint64_t reading = r->idle ? 0 : bytes;
+
+    m->ahead += bytes - r->counted;
+    m->ahead_reading += reading - r->counted_reading;
+    r->counted = bytes;
+    r->counted_reading = reading;
+}
+
 /* Bytes that the windows of others in that memory hold or have asked for. What an idle one holds
  * makes way for those who read, but not for other idle ones. */
 static uint64_t ahead_of_others(const struct session *s)
 {
-    uint64_t bytes = 0;
+    const struct tenant_memory *m = s->ds->tenant_memory;
+    const struct reader_state *r = &s->reader;
 
-    dlc_list_each (d, &s->ds->node->datasets) {
-        const struct dataset *ds = dlc_container(d, struct dataset, link);
-
-        if (ds->tenant_memory != s->ds->tenant_memory)
-            continue;
-        dlc_list_each (l, &ds->sessions) {
-            const struct session *o = dlc_container(l, struct session, link);
-
-            if (o != s && o->reader.active && (s->reader.idle || !o->reader.idle))
-                bytes += (o->reader.ahead - o->reader.pos) * mean_bytes(ds);
-        }
-    }
-    return bytes;
+    return r->idle ? m->ahead - r->counted : m->ahead_reading - r->counted_reading;
 }
 
 /* Samples that may be ahead at once: an equal part of the room. Somebody who came first, or woke
@@ -326,6 +347,7 @@ static void poll_cursor(struct session *s)
     set_window(s);
     substitution_tell(s);
     fill_window(s);
+    count_ahead(s);
 }
 
 /* ---- all of them ---- */
@@ -345,28 +367,30 @@ static struct dlc_dur next_poll_after(const struct dataset *ds, struct dlc_dur l
     return least;
 }
 
+static void poll_dataset(struct dataset *ds)
+{
+    dlc_list_each_safe (l, &ds->sessions) {
+        struct session *s = dlc_container(l, struct session, link);
+
+        if (s->reader.active)
+            poll_cursor(s);
+    }
+    next_use_heed_weights(ds);
+    if (ds->tenant_memory->n_reading > ds->prefetch.n_reading)
+        next_use_keep_time(ds);
+}
+
 static void poll_all(struct timer *t)
 {
     struct node *n = dlc_container(t, struct node, prefetch_timer);
     struct dlc_dur next = POLL_MOST;
-    bool any = false;
+    bool any = !dlc_list_empty(&n->following);
 
-    dlc_list_each_safe (d, &n->datasets) {
-        struct dataset *ds = dlc_container(d, struct dataset, link);
+    dlc_list_each_safe (d, &n->following) {
+        struct dataset *ds = dlc_container(d, struct dataset, prefetch.link);
 
-        if (ds->prefetch.n_following == 0)
-            continue;
-        any = true;
         ds->refs++; /* a fetch that ends at once must not take the dataset away */
-        dlc_list_each_safe (l, &ds->sessions) {
-            struct session *s = dlc_container(l, struct session, link);
-
-            if (s->reader.active)
-                poll_cursor(s);
-        }
-        next_use_heed_weights(ds);
-        if (ds->tenant_memory->n_reading > ds->prefetch.n_reading)
-            next_use_keep_time(ds);
+        poll_dataset(ds);
         next = next_poll_after(ds, next);
         dataset_put(&ds);
     }
@@ -386,14 +410,18 @@ void prefetch_start(struct session *s, struct schedule *t, uint64_t pos, bool sw
     r->idle = false;
     outcomes_begin(s);
     r->waited_ns = 0; /* rate and pause stay: it is the same reader */
-    if (s->ds->prefetch.n_following++ == 0)
+    if (s->ds->prefetch.n_following++ == 0) {
+        dlc_list_push_tail(&n->following, &s->ds->prefetch.link);
+        n->owned_at.ns = 0;
         next_use_begin(s->ds);
+    }
     count_reading(s->ds, 1);
     atomic_store_explicit(&h->cursor, pos, memory_order_relaxed);
     atomic_store_explicit(&h->overtaken, 0, memory_order_relaxed);
     atomic_store_explicit(&h->ahead, 0, memory_order_relaxed);
     atomic_store_explicit(&h->waited_ns, 0, memory_order_relaxed);
     restart_window(s, pos);
+    count_ahead(s);
     job_weights_send_soon(s->job_weights);
     set_window(s);
     substitution_begin(s, swapping);
@@ -438,7 +466,11 @@ void prefetch_stop(struct session *s)
         return;
     r->active = false;
     schedule_free(&r->schedule);
-    s->ds->prefetch.n_following--;
+    if (--s->ds->prefetch.n_following == 0) {
+        dlc_list_remove(&s->ds->prefetch.link);
+        s->ds->node->owned_at.ns = 0;
+    }
+    count_ahead(s);
     if (!r->idle)
         count_reading(s->ds, -1);
     next_use_changed(s->ds);

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/histogram.h"
+#include "base/list.h"
 
 struct dlc_err;
 struct session;
@@ -17,6 +18,7 @@ struct schedule_list;
 /* Statistics of a dataset's readers. */
 struct prefetch_state {
     struct hist latency;  /* of fetches, in microseconds */
+    struct dlc_list link; /* in node.following, while n_following > 0 */
     unsigned n_following; /* sessions that announced their order */
     unsigned n_reading;   /* of those, not idle; tenant_memory.n_reading is the sum */
     unsigned n_waiting;   /* sessions whose readers wait */

@@ -17,8 +17,10 @@
 
 #include <math.h>
 
+#include "base/counters.h"
 #include "base/mem.h"
 #include "catalog/catalog.h"
+#include "cluster/peer/view.h"
 #include "order/order.h"
 #include "order/schedule.h"
 
@@ -72,6 +74,7 @@ static void set_up(void **state, unsigned samples)
     tenant_memories_init(&w->n.memories, ROOM, ROOM, NULL);
     assert_int_equal(tenant_memory_get(&w->n.memories, "", &w->n.own_memory, NULL), 0);
     dlc_list_init(&w->n.datasets);
+    dlc_list_init(&w->n.following);
     w->n.events[0] = &bypass_events;
     w->n.events[1] = &outcomes_events;
     w->ds = (struct dataset){.tag = TAG, .node = &w->n, .state = DATASET_READY, .refs = 1};
@@ -591,6 +594,70 @@ static void test_window(void **state)
     assert_int_equal(f->window, 2); /* at least */
 }
 
+static void assert_sums(const struct world *w)
+{
+    uint64_t ahead = 0, reading = 0;
+
+    for (unsigned i = 0; i < unit_count(w->s); i++) {
+        const struct reader_state *r = &w->s[i].reader;
+        uint64_t bytes = r->active ? (r->ahead - r->pos) * SIZE : 0;
+
+        ahead += bytes;
+        reading += r->idle ? 0 : bytes;
+    }
+    assert_int_equal(w->n.own_memory->ahead, ahead);
+    assert_int_equal(w->n.own_memory->ahead_reading, reading);
+}
+
+/* What windows hold is summed up when one changes: no window is sized by a pass over all. */
+static void test_sums_of_windows(void **state)
+{
+    struct world *w = *state;
+
+    follow(w, 0, 0);
+    assert_sums(w);
+    look(w, 0, 10);
+    assert_true(w->n.own_memory->ahead > 0);
+    assert_sums(w);
+    follow(w, 1, 50);
+    look(w, 1, 60);
+    assert_sums(w);
+    pass_time(w, DLC_SEC(3));
+    look(w, 0, 20);
+    look(w, 1, 60); /* it has not moved */
+    assert_true(w->s[1].reader.idle);
+    assert_sums(w);
+    look(w, 1, 5000000); /* it jumps */
+    assert_sums(w);
+    prefetch_stop(&w->s[0]);
+    assert_sums(w);
+    assert_false(dlc_list_empty(&w->n.following));
+    prefetch_stop(&w->s[1]);
+    assert_int_equal(w->n.own_memory->ahead, 0);
+    assert_true(dlc_list_empty(&w->n.following));
+}
+
+/* In a cluster all datasets are looked at now and then, not by each look at a cursor. */
+static void test_owned_is_counted_seldom(void **state)
+{
+    struct world *w = *state;
+    uint64_t before = atomic_load(&counters.window_passes);
+
+    w->n.cluster = cluster_new("a");
+    follow(w, 0, 0);
+    for (unsigned i = 1; i < 50; i++)
+        look(w, 0, i);
+    assert_int_equal(atomic_load(&counters.window_passes) - before, 1);
+    pass_time(w, DLC_MS(100));
+    for (unsigned i = 50; i < 100; i++)
+        look(w, 0, i);
+    assert_int_equal(atomic_load(&counters.window_passes) - before, 2);
+    follow(w, 1, 0); /* the dataset had one already */
+    look(w, 1, 0);
+    assert_int_equal(atomic_load(&counters.window_passes) - before, 2);
+    cluster_free(&w->n.cluster);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -600,6 +667,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_victims, setup_few, teardown),
         cmocka_unit_test_setup_teardown(test_idle, setup, teardown),
         cmocka_unit_test_setup_teardown(test_window, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_sums_of_windows, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_owned_is_counted_seldom, setup, teardown),
         cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lists, setup, teardown),
         cmocka_unit_test_setup_teardown(test_whose_cursor, setup, teardown),
