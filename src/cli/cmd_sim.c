@@ -26,7 +26,8 @@
 
 /* As given on the command line. */
 struct texts {
-    const char *trace, *workload, *policies, *capacity, *clock, *half_life, *seed, *measure;
+    const char *trace, *workload, *policies, *capacity, *clock, *half_life, *cost_factor, *seed,
+        *measure;
     const char *chunks, *parallel, *shuffles, *each; /* mix */
     const char *samples, *epochs, *jobs, *draw;      /* epochs */
     const char *price_request, *price_gb;
@@ -187,6 +188,11 @@ static int parse_options(struct setup *s, struct dlc_err *err)
     if (x->half_life != NULL && (!str_parse_dur(x->half_life, &half) || half.ns <= 0))
         return no_number(err, "half-life", x->half_life, "a time like 2s or 1h");
     o->policy.half_life = dlc_dur_seconds(half);
+    rc = parse_amount("cost-factor", x->cost_factor, &o->policy.cost_factor, err);
+    if (rc < 0)
+        return rc;
+    if (!(o->policy.cost_factor > 0))
+        o->policy.cost_factor = POLICY_COST_TIES;
     if (!str_parse_u64(x->seed, &s->study.seed))
         return no_number(err, "seed", x->seed, "a whole number");
     rc = parse_amount("price-request", x->price_request, &o->prices.request, err);
@@ -349,6 +355,8 @@ static int run(const struct command *cmd, int argc, char **argv)
         {"clock", 0, "WHAT", "What ages uses: cost (default), job, work.", NULL, &x->clock},
         {"half-life", 0, "TIME", "When a use counts half (default: the policy's).", NULL,
          &x->half_life},
+        {"cost-factor", 0, "X", "cost-aware-lrfu: power of the cost (default 1; 0: ties only).",
+         NULL, &x->cost_factor},
         {"price-request", 0, "X", "Money for a request (default 0.0000004).", NULL,
          &x->price_request},
         {"price-gb", 0, "X", "Money for a gigabyte (default 0.09).", NULL, &x->price_gb},
@@ -367,6 +375,7 @@ static int run(const struct command *cmd, int argc, char **argv)
                         .epochs = "5",
                         .jobs = "1",
                         .draw = "shuffle",
+                        .cost_factor = "1",
                         .price_request = "0.0000004",
                         .price_gb = "0.09"};
     if (args_parse(&a, cmd, options, argc, argv, &status) && check_choices(cmd, x, &status))

@@ -22,6 +22,7 @@ struct policy *policy_new(const struct policy_ops *ops, const struct policy_opti
     p->tag = POLICY_TAG;
     p->ops = ops;
     p->decay = half_life > 0 ? 1 / half_life : 0;
+    p->cost_factor = o->cost_factor < 0 || o->cost_factor > 0 ? o->cost_factor : ops->cost_factor;
     p->rng.state = o->seed;
     p->ghosts = o->ghosts > 0 ? o->ghosts : DEFAULT_GHOSTS;
     dlc_list_init(&p->held);

@@ -45,7 +45,8 @@
 
 struct policy;
 
-#define POLICY_UNKNOWN (-1) /* policy_expect: nobody has declared anything */
+#define POLICY_UNKNOWN   (-1)   /* policy_expect: nobody has declared anything */
+#define POLICY_COST_TIES (-1.0) /* policy_options.cost_factor */
 
 struct policy_item {
     union {
@@ -73,6 +74,9 @@ struct policy_options {
     uint64_t seed;    /* random */
     double half_life; /* lrfu, cost-aware-lrfu, worth: seconds after which a use counts half */
     size_t ghosts;    /* importance: absent items that it remembers */
+    /* cost-aware-lrfu: references x cost ^ this decide; POLICY_COST_TIES: cost decides between
+     * equal references only */
+    double cost_factor;
 };
 
 /* What a policy uses of an item, beside its cost; the owner sets it. */
@@ -88,6 +92,7 @@ struct policy_ops {
     const char *name;
     const char *summary; /* one line, for people */
     double half_life;    /* when the options leave it open */
+    double cost_factor;  /* likewise */
     enum policy_input input;
     bool by_arrival; /* among equal keys the first inserted goes first, not the least recent */
 

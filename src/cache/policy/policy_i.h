@@ -13,6 +13,7 @@ struct policy {
     struct dlc_list held; /* resident and held; the latest last */
     uint64_t turn;        /* uses so far */
     double decay;         /* 1 / half-life */
+    double cost_factor;
     struct rng rng;
     size_t ghosts;          /* at most */
     struct ghost_list *own; /* importance */

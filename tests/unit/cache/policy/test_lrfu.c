@@ -7,16 +7,24 @@ static const struct policy_ops *const kinds[] = {&policy_lrfu, &policy_cost_awar
 
 static struct policy_item a, b;
 
+static const struct policy_options ties = {.cost_factor = POLICY_COST_TIES};
+
 /* a is inserted before b. */
-static struct policy *begin(const struct policy_ops *ops, double cost_a, double cost_b)
+static struct policy *begin_with(const struct policy_ops *ops, const struct policy_options *o,
+                                 double cost_a, double cost_b)
 {
-    struct policy *p = policy_new(ops, NULL);
+    struct policy *p = policy_new(ops, o);
 
     policy_item_init(&a, 1, 100, cost_a);
     policy_item_init(&b, 2, 100, cost_b);
     policy_insert(p, &a);
     policy_insert(p, &b);
     return p;
+}
+
+static struct policy *begin(const struct policy_ops *ops, double cost_a, double cost_b)
+{
+    return begin_with(ops, NULL, cost_a, cost_b);
 }
 
 /* A use counts half after an hour: two uses weigh as much as one that is an hour younger. */
@@ -68,7 +76,7 @@ static void test_equals(void **state)
 /* Who goes of two that were used alike. */
 static struct policy_item *cheapest(const struct policy_ops *ops, double cost_a, double cost_b)
 {
-    struct policy *p = begin(ops, cost_a, cost_b);
+    struct policy *p = begin_with(ops, &ties, cost_a, cost_b);
     struct policy_item *victim;
 
     policy_access(p, &a, 5);
@@ -80,7 +88,8 @@ static struct policy_item *cheapest(const struct policy_ops *ops, double cost_a,
     return victim;
 }
 
-/* Of those used alike the cheapest goes first; what costs less than nothing costs nothing. */
+/* As in DLCache's experiment: of those used alike the cheapest goes first; what costs less than
+ * nothing costs nothing. */
 static void test_cost(void **state)
 {
     (void)state;
@@ -93,13 +102,41 @@ static void test_cost(void **state)
     assert_ptr_equal(cheapest(&policy_lrfu, 0.7, 0.5), &a); /* nothing to plain LRFU */
 }
 
+/* Who goes: a was used n times, b once, all at the same time. */
+static struct policy_item *weighed(double factor, int n, double cost_a, double cost_b)
+{
+    const struct policy_options o = {.cost_factor = factor};
+    struct policy *p = begin_with(&policy_cost_aware_lrfu, &o, cost_a, cost_b);
+    struct policy_item *victim;
+
+    for (int i = 0; i < n; i++)
+        policy_access(p, &a, 5);
+    policy_access(p, &b, 5);
+    victim = policy_victim(p, 5, false);
+    policy_free(&p);
+    return victim;
+}
+
+/* References x cost ^ factor, as DLCache's manager has it: cost decides between unequal ones too. */
+static void test_cost_factor(void **state)
+{
+    (void)state;
+    assert_ptr_equal(weighed(0, 4, 1, 3.9), &b); /* the factor of the policy is 1 */
+    assert_ptr_equal(weighed(0, 4, 1, 4.1), &a);
+    assert_ptr_equal(weighed(0.5, 4, 1, 15), &b);
+    assert_ptr_equal(weighed(0.5, 4, 1, 17), &a);
+    assert_ptr_equal(weighed(2, 4, 1, 1.9), &b);
+    assert_ptr_equal(weighed(2, 4, 1, 2.1), &a);
+    assert_ptr_equal(weighed(POLICY_COST_TIES, 2, 1, 1e9), &b);
+    assert_ptr_equal(weighed(0, 2, 0, -1), &b); /* what costs nothing goes by its uses */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_half_life),
-        cmocka_unit_test(test_never_used),
-        cmocka_unit_test(test_equals),
-        cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_half_life),   cmocka_unit_test(test_never_used),
+        cmocka_unit_test(test_equals),      cmocka_unit_test(test_cost),
+        cmocka_unit_test(test_cost_factor),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,7 +48,7 @@ static struct rank rank_of(const struct policy_ops *ops, const struct model *m, 
     if (ops == &policy_lrfu)
         return (struct rank){references(m, now), m->inserted};
     if (ops == &policy_cost_aware_lrfu)
-        return (struct rank){references(m, now), m->item.cost};
+        return (struct rank){references(m, now) * m->item.cost, m->item.cost};
     if (ops == &policy_greedy)
         return (struct rank){m->item.cost, m->inserted};
     if (ops == &policy_clairvoyant)
