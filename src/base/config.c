@@ -163,6 +163,8 @@ static const struct rule {
     {"price-list", "-1 or more", NULL, -1, 1e9},
     {"price-gb", "-1 or more", NULL, -1, 1e9},
     {"price-second", "0 or more", NULL, 0, 1e9},
+    {"cost-factor", "0 to 10", NULL, 0, 10},
+    {"half-life", "0 to 365d", NULL, 0, 365 * 86400.0},
 };
 
 /* `number` is the value of an option that is not a text, in bytes, seconds or units. */

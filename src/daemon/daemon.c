@@ -306,6 +306,14 @@ out:
     return rc;
 }
 
+static struct policy_options policy_options(const struct node *n)
+{
+    double factor = n->config->cost_factor;
+
+    return (struct policy_options){.half_life = dlc_dur_seconds(n->config->half_life),
+                                   .cost_factor = factor > 0 ? factor : POLICY_COST_TIES};
+}
+
 static int open_memory(struct node *n, struct dlc_err *err)
 {
     uint64_t asked = n->config->memory == CONFIG_AUTO ? 0 : n->config->memory;
@@ -328,6 +336,7 @@ static int open_memory(struct node *n, struct dlc_err *err)
         log_warn("--memory %s is more than this machine or its cgroup allows: using at most %s",
                  str_size(asked, a), str_size(allowed, b));
     tenant_memories_init(&n->memories, max, now, policy);
+    n->memories.policy_options = policy_options(n);
     /* Where tokens decide, each tenant's is made with its first dataset. */
     if (n->cluster_ops != NULL && !n->membership->inside)
         return 0;

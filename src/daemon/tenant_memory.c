@@ -121,7 +121,7 @@ static int make(struct tenant_memories *t, const char *tenant, struct tenant_mem
         return rc;
     memory_set_owner(memory);
     if (t->policy != NULL)
-        memory_set_policy(memory, t->policy);
+        memory_set_policy(memory, t->policy, &t->policy_options);
     memory_beat(memory);
     if (t->closing)
         memory_set_closing(memory);

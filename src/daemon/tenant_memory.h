@@ -27,8 +27,7 @@
 #include "base/err.h"
 #include "base/list.h"
 #include "cache/memory/memory.h"
-
-struct policy_ops;
+#include "cache/policy/policy.h"
 
 #define TENANT_MEMORIES_MAX 256
 #define TENANT_MEMORY_MIN   ((uint64_t)256 << 10) /* bytes; a smaller share holds no sample */
@@ -59,6 +58,7 @@ struct tenant_memories {
     unsigned n;
     uint64_t max, ceiling; /* bytes, of the node. max never changes: X */
     const struct policy_ops *policy;
+    struct policy_options policy_options; /* set after tenant_memories_init(); else all are 0 */
     bool closing;
 };
 

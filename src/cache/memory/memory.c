@@ -439,6 +439,12 @@ void mem_fill_set_checksum(struct mem_fill *f, uint64_t checksum)
     f->checksum = checksum;
 }
 
+void mem_fill_set_cost(struct mem_fill *f, double cost)
+{
+    dlc_check(f->state == MEM_FILLING);
+    f->item.cost = cost;
+}
+
 /* FILLING ends. */
 static struct mem_fill *fill_take(struct mem_fill **fp)
 {
@@ -549,11 +555,12 @@ void memory_use_is_sooner(struct mem_index *x, uint64_t sample)
         mem_fill_set_known(f, false);
 }
 
-void memory_set_policy(struct memory *m, const struct policy_ops *ops)
+void memory_set_policy(struct memory *m, const struct policy_ops *ops,
+                       const struct policy_options *o)
 {
     dlc_check(m->residents == 0);
     policy_free(&m->policy);
-    m->policy = policy_new(ops, NULL);
+    m->policy = policy_new(ops, o);
 }
 
 bool memory_evict_soon(struct mem_index *x, uint64_t sample)

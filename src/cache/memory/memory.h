@@ -25,6 +25,7 @@ struct mem_index;
 struct mem_session;
 struct mem_fill;
 struct policy_ops;
+struct policy_options;
 
 /* A segment that may grow to max bytes and uses at most `ceiling` of them now. */
 int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_err *err);
@@ -126,6 +127,8 @@ void *mem_fill_data(const struct mem_fill *f);
 /* Set the checksum of its bytes on arrival: XXH3, 64 bits. Before memory_publish(), for samples
  * that go to disk or peers. */
 void mem_fill_set_checksum(struct mem_fill *f, uint64_t checksum);
+/* What it cost to bring it, in the unit of policy_cost(). Before memory_publish(). Default: 0. */
+void mem_fill_set_cost(struct mem_fill *f, double cost);
 void memory_publish(struct memory *m, struct mem_fill **fp); /* takes; the sample is READY */
 void memory_abandon(struct memory *m, struct mem_fill **fp); /* takes; the sample stays absent */
 /* A writer that cannot be stopped may still write into it: the sample may be reserved again, and
@@ -155,8 +158,9 @@ void mem_index_forget_uses(struct mem_index *x);
 void memory_forget_use(struct mem_index *x, uint64_t sample);
 void memory_use_is_sooner(struct mem_index *x, uint64_t sample);
 /* Set the eviction policy. Default: clairvoyant, which is LRU where no next use is known. Only when
- * empty. */
-void memory_set_policy(struct memory *m, const struct policy_ops *ops);
+ * empty. o may be NULL. */
+void memory_set_policy(struct memory *m, const struct policy_ops *ops,
+                       const struct policy_options *o);
 bool memory_evict(struct memory *m, struct mem_index *x, uint64_t sample); /* false: not resident */
 /* Bytes; NULL: of all. Linear in what is resident: not for event loops. */
 uint64_t memory_evict_all(struct memory *m, struct mem_index *x);

@@ -48,6 +48,7 @@
 #include "daemon/fetch/hedge.h"
 #include "daemon/fetch/room.h"
 #include "daemon/fetch/source.h"
+#include "daemon/prefetch/disk_hints.h"
 #include "daemon/session.h"
 #include "daemon/state.h"
 
@@ -314,6 +315,7 @@ static void fetch_publish(struct fetch *f)
     fetch_offer(f, mem_fill_data(f->fill));
     budget_give(ds, BUDGET_FILLING, f->size);
     mem_fill_set_checksum(f->fill, f->checksum);
+    mem_fill_set_cost(f->fill, f->cost);
     memory_publish(dataset_memory(ds), &f->fill);
     events_raise(ds->node, sample_resident, ds, f->sample, f->bypass);
     hist_add(&ds->prefetch.latency, (uint64_t)dlc_mono_since(f->started).ns / 1000);
@@ -353,6 +355,7 @@ static void fetch_arrived(struct fetch *f)
     const struct fetch_attempt *a = f->attempt;
 
     f->from = a->from;
+    f->cost = dataset_get_cost(f->ds, a->took, a->size, a->from == TIER_BUCKET);
     f->sum = a->sum;
     f->checksum = a->checksum;
     if (f->to_disk && a->dst == NULL) { /* its chunk is on disk */

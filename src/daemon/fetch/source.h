@@ -125,6 +125,7 @@ struct fetch {
     bool last_try;              /* all others have failed: the late source is waited for */
     struct fetch_attempt *attempt;
     enum fetch_tier from; /* where the bytes came from */
+    double cost;          /* of bringing them, in the unit of policy_cost() */
     enum fetch_sum sum;
     uint64_t checksum;
     struct mem_fill *fill;  /* memory goal */

@@ -24,12 +24,13 @@
 #include "order/schedule.h"
 #include "base/config.h"
 
-static double cost_of(const struct dataset *ds, struct dlc_dur took, uint64_t bytes)
+double dataset_get_cost(const struct dataset *ds, struct dlc_dur took, uint64_t bytes, bool billed)
 {
     double second = ds->node->config->price_second;
     struct policy_prices prices = {.share = second / (1 + second)};
 
-    bucket_prices(ds->bucket, &prices.request, &prices.transfer);
+    if (billed && ds->bucket != NULL)
+        bucket_prices(ds->bucket, &prices.request, &prices.transfer);
     return policy_cost(&prices, dlc_dur_seconds(took), bytes);
 }
 
@@ -40,7 +41,7 @@ void dataset_fetched(struct dataset *ds, uint64_t sample, struct dlc_dur took, u
     ds->outcomes.fetched++;
     if (ds->bucket == NULL || (ds->node->disk == NULL && ds->cid == NULL))
         return;
-    cost = cost_of(ds, took, bytes);
+    cost = dataset_get_cost(ds, took, bytes, true);
     if (ds->node->disk != NULL)
         disk_group_cost(ds->node->disk, ds->disk.group, cost, bytes);
     if (ds->cid != NULL)
@@ -53,7 +54,7 @@ void dataset_derived(struct dataset *ds, uint64_t object, struct dlc_dur took, u
 
     if (ds->bucket == NULL || ds->node->disk == NULL)
         return;
-    cost = cost_of(ds, took, bytes);
+    cost = dataset_get_cost(ds, took, bytes, true);
     disk_group_cost(ds->node->disk, ds->disk.group, cost, bytes);
     if (ds->cid != NULL)
         events_raise(ds->node, derived_cost, ds, object, cost);

@@ -3,12 +3,17 @@
 #ifndef DLC_DAEMON_PREFETCH_DISK_HINTS_H
 #define DLC_DAEMON_PREFETCH_DISK_HINTS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/clock.h"
 
 struct dataset;
 struct node_events;
+
+/* What it cost to bring so many bytes, in the unit of policy_cost(). billed: the bucket's prices
+ * apply. */
+double dataset_get_cost(const struct dataset *ds, struct dlc_dur took, uint64_t bytes, bool billed);
 
 /* Hints about one dataset. All are no-ops without a disk tier. */
 /* A sample of that many bytes came from the bucket. */

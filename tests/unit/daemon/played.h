@@ -8,6 +8,7 @@
 
 #include "daemon/parts.h"
 
+#include "base/config.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "daemon/fetch/fetch.h"
@@ -69,9 +70,12 @@ static inline void played_end_all(int rc)
 
 static inline void played_open(struct node *n, uint64_t memory)
 {
+    static const struct config config; /* prices that are 0 */
+
     memset(&played, 0, sizeof(played));
     log_threshold = LOG_ERROR;
     parts_node(n);
+    n->config = &config;
     dlc_list_init(&n->warms);
     dlc_list_init(&n->deriving);
     n->pump.fire = prefetch_pump_again;

@@ -9,6 +9,7 @@
 
 #include <poll.h>
 
+#include "base/config.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "daemon/session.h"
@@ -174,13 +175,15 @@ static void set_up_sources(void)
     }
 }
 
+static const struct config config; /* prices that are 0 */
+
 static int setup(void **state)
 {
     (void)state;
     log_threshold = LOG_ERROR;
     rooms = 0;
     set_up_sources();
-    n = (struct node){.loop = loop_new(NULL), .work = work_new(NULL)};
+    n = (struct node){.loop = loop_new(NULL), .work = work_new(NULL), .config = &config};
     assert_non_null(n.loop);
     assert_non_null(n.work);
     tenant_memories_init(&n.memories, MB, MB, NULL);
