@@ -47,6 +47,7 @@
 #include "daemon/prefetch/cache_bypass.h"
 #include "daemon/prefetch/disk_hints.h"
 #include "daemon/prefetch/next_use.h"
+#include "daemon/prefetch/sample_value.h"
 #include "daemon/prefetch/pump.h"
 #include "daemon/prefetch/read_outcomes.h"
 #include "daemon/prefetch/warm.h"
@@ -243,7 +244,7 @@ static void on_tick(struct timer *t)
 static const struct node_events *const listeners[] = {
     &backlog_events,  &decoded_cache_events, &job_weights_events,  &listing_events,
     &assemble_events, &disk_hints_events,    &next_use_events,     &ownership_events,
-    &outcomes_events, &bypass_events,        &object_index_events,
+    &outcomes_events, &bypass_events,        &object_index_events, &sample_value_events,
 };
 
 static void set_listeners(struct node *n)

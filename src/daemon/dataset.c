@@ -300,6 +300,7 @@ struct dataset *dataset_new(struct node *n, const struct open_request *w, struct
     struct dataset *ds = mem_new(struct dataset);
 
     ds->tag = DATASET_TAG;
+    ds->runs = POLICY_UNKNOWN;
     ds->node = n;
     ds->id = ++n->next_id;
     ds->refs = 1;

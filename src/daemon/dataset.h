@@ -111,6 +111,7 @@ struct dataset {
     struct dataset_credentials credentials;
     struct dataset_ticket ticket; /* only with cid */
     struct dataset_disk disk;
+    int32_t runs; /* disk_hints.c: still to come, as its jobs declare; or POLICY_UNKNOWN */
     struct dataset_readers readers;
     struct backlog backlog; /* prefetch requests that wait for their turn */
     struct object_entry objects;

@@ -120,6 +120,8 @@ static json_t *dataset_json(struct dataset *ds)
     json_object_set_new(o, "reads", outcomes_json(&ds->outcomes.reads));
     json_object_set_new(o, "fetched", json_integer((json_int_t)ds->outcomes.fetched));
     json_object_set_new(o, "weights", job_weights_all_json(ds));
+    if (ds->runs != POLICY_UNKNOWN)
+        json_object_set_new(o, "runs", json_integer(ds->runs));
     if (ds->cid != NULL) {
         json_object_set_new(o, "name", msg_string(ds->name));
         json_object_set_new(o, "tenant", msg_string(ds->tenant));

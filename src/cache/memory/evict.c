@@ -9,7 +9,8 @@
  * Retiring a pinned sample frees nothing and makes its next reader miss, so the pins are looked at
  * before victims are chosen too; those that get pinned in between stay retired.
  *
- * A sample's next use is asked for when it is about to be a victim (MEMORY-4): of the policy's
+ * A sample's next use (or its weight, or the runs to come: what the policy uses) is asked for when
+ * it is about to be a victim (MEMORY-4): of the policy's
  * choices until one has a known next use, and of some at random, because a sample whose use has
  * moved later is far from the front of the policy's order. Answers stay known, so while orders do
  * not change the choice is exact, and after a change it becomes exact at the pace of evictions (at
@@ -184,7 +185,7 @@ void memory_give_back(struct memory *m)
     m->giving_back = true;
 }
 
-/* ---- next uses ---- */
+/* ---- next uses, weights, runs ---- */
 
 /* What a batch of victims has cost, and the pinned ones that were met. */
 struct choice {
@@ -192,16 +193,37 @@ struct choice {
     struct dlc_list aside;
 };
 
-static void ask(struct mem_fill *f, unsigned *steps)
+static double ask_next_use(const struct mem_fill *f, unsigned *steps)
 {
     const struct mem_index *x = f->x;
-    double when = INFINITY;
+
+    return x->next_use == NULL ? INFINITY : x->next_use(x->next_use_arg, f->sample, steps);
+}
+
+static double ask_weight(const struct mem_fill *f)
+{
+    const struct mem_index *x = f->x;
+
+    return x->value == NULL ? 0 : x->value->weight(x->value_arg, f->sample);
+}
+
+static int32_t ask_runs(const struct mem_fill *f)
+{
+    return f->x->value == NULL ? POLICY_UNKNOWN : f->x->value->runs(f->x->value_arg);
+}
+
+void memory_ask(struct mem_fill *f, unsigned *steps)
+{
+    struct policy *p = mem_fill_policy(f);
 
     *steps += 1;
-    if (x->next_use != NULL)
-        when = x->next_use(x->next_use_arg, f->sample, steps);
     mem_fill_set_known(f, true);
-    policy_next_use(mem_fill_policy(f), &f->item, when);
+    switch (policy_input_of(p)) {
+    case POLICY_NEXT_USE: policy_next_use(p, &f->item, ask_next_use(f, steps)); break;
+    case POLICY_WEIGHT: policy_weight(p, &f->item, ask_weight(f)); break;
+    case POLICY_EXPECTED: policy_expect(p, &f->item, ask_runs(f)); break;
+    case POLICY_NO_INPUT: break;
+    }
 }
 
 static void ask_some(struct memory *m, struct policy *p, unsigned *steps)
@@ -214,21 +236,22 @@ static void ask_some(struct memory *m, struct policy *p, unsigned *steps)
     n = policy_some(p, some, m->residents <= FEW ? FEW : AT_RANDOM);
     for (size_t i = 0; i < n; i++)
         if (!mem_fill_known(mem_fill_of_item(some[i])))
-            ask(mem_fill_of_item(some[i]), steps);
+            memory_ask(mem_fill_of_item(some[i]), steps);
 }
 
 /* The policy's choice, asked about. */
 static struct policy_item *choose(struct memory *m, struct policy *p, struct choice *c)
 {
     unsigned most = DLC_MIN(STEPS_MAX, BATCH_STEPS - DLC_MIN(c->steps, BATCH_STEPS)), steps = 0;
+    bool by_next_use = policy_input_of(p) == POLICY_NEXT_USE;
     struct policy_item *best = NULL, *it;
 
     if (most > 0)
         ask_some(m, p, &steps);
     while ((it = policy_victim(p, memory_now(), false)) != NULL &&
            !mem_fill_known(mem_fill_of_item(it)) && steps < most) {
-        ask(mem_fill_of_item(it), &steps);
-        if (best == NULL || it->next_use > best->next_use)
+        memory_ask(mem_fill_of_item(it), &steps);
+        if (by_next_use && (best == NULL || it->next_use > best->next_use))
             best = it;
     }
     c->steps += steps;

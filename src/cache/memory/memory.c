@@ -219,6 +219,7 @@ int mem_index_new(struct memory *m, uint64_t n, uint64_t snapshot, struct mem_in
     x->n = n;
     x->fills = fills;
     x->version = 1;
+    x->serial = m->serials++ & 0xffffffu;
     dlc_list_init(&x->sessions);
     dlc_list_push_tail(&m->indexes, &x->node);
     *out = x;
@@ -233,6 +234,7 @@ void mem_index_free(struct mem_index **xp)
     if (x == NULL)
         return;
     dlc_check(x->tag == MEM_INDEX_TAG && dlc_list_empty(&x->sessions) && x->filling == 0);
+    x->value = NULL;
     if (!x->decoded)
         mem_index_set_next_use(x, NULL, NULL);
     dlc_list_remove(&x->node);
@@ -344,7 +346,7 @@ static struct mem_fill *fill_begin(struct mem_index *x, struct arena_block *b, u
 {
     struct mem_fill *f = mem_fill_of_block(b);
 
-    policy_item_init(&f->item, sample, b->size, 0);
+    policy_item_init(&f->item, (uint64_t)x->serial << 40 | sample, b->size, 0);
     f->x = x;
     f->sample = sample;
     f->checksum = 0;
@@ -456,6 +458,25 @@ static struct mem_fill *fill_take(struct mem_fill **fp)
     return f;
 }
 
+/* Tell the policy what it is to know of a new sample. */
+static void fill_rank(struct mem_fill *f)
+{
+    struct policy *p = mem_fill_policy(f);
+    unsigned steps = 0;
+
+    if (policy_input_of(p) != POLICY_NEXT_USE) { /* a look at one place */
+        memory_ask(f, &steps);
+        return;
+    }
+    mem_fill_set_known(f, f->x->next_use == NULL);
+    /* When it is used next is asked for when that matters. Where nobody knows, it goes before those
+     * of which that is known. Of decoded samples the lowest goes first: it lies next to the
+     * samples, which then get one large hole. */
+    policy_next_use(p, &f->item, f->x->decoded ? -(double)f->block.off : INFINITY);
+    if (f->x->next_use != NULL)
+        policy_forget_use(p, &f->item);
+}
+
 void memory_publish(struct memory *m, struct mem_fill **fp)
 {
     struct mem_fill *f = fill_take(fp);
@@ -467,13 +488,7 @@ void memory_publish(struct memory *m, struct mem_fill **fp)
     f->state = MEM_RESIDENT;
     x->resident++;
     x->bytes += f->len;
-    mem_fill_set_known(f, x->next_use == NULL);
-    /* When it is used next is asked for when that matters. Where nobody knows, it goes before those
-     * of which that is known. Of decoded samples the lowest goes first: it lies next to the
-     * samples, which then get one large hole. */
-    policy_next_use(mem_fill_policy(f), &f->item, x->decoded ? -(double)f->block.off : INFINITY);
-    if (x->next_use != NULL)
-        policy_forget_use(mem_fill_policy(f), &f->item);
+    fill_rank(f);
     policy_insert(mem_fill_policy(f), &f->item);
     policy_access(mem_fill_policy(f), &f->item, memory_now());
     if (x->decoded) {
@@ -529,6 +544,19 @@ void mem_index_set_next_use(struct mem_index *x, mem_next_use_f *fn, void *arg)
     mem_index_forget_uses(x);
 }
 
+void mem_index_set_value(struct mem_index *x, const struct mem_value_ops *ops, void *arg)
+{
+    x->value = ops;
+    x->value_arg = arg;
+    mem_index_forget_uses(x);
+}
+
+void mem_index_runs_changed(struct mem_index *x)
+{
+    if (policy_input_of(x->m->policy) == POLICY_EXPECTED)
+        mem_index_forget_uses(x);
+}
+
 void mem_index_forget_uses(struct mem_index *x)
 {
     x->m->known -= x->known;
@@ -540,8 +568,11 @@ void mem_index_forget_uses(struct mem_index *x)
 void memory_forget_use(struct mem_index *x, uint64_t sample)
 {
     struct mem_fill *f = resident(x, sample);
+    unsigned steps = 0;
 
-    if (f == NULL || x->next_use == NULL)
+    if (f != NULL && policy_input_of(mem_fill_policy(f)) == POLICY_WEIGHT)
+        memory_ask(f, &steps); /* its weight has changed: that is known at once */
+    if (f == NULL || x->next_use == NULL || policy_input_of(mem_fill_policy(f)) != POLICY_NEXT_USE)
         return;
     mem_fill_set_known(f, false);
     policy_forget_use(mem_fill_policy(f), &f->item);

@@ -152,6 +152,14 @@ void memory_touch(struct memory *m, struct mem_index *x, uint64_t sample); /* us
 typedef double mem_next_use_f(void *arg, uint64_t sample, unsigned *steps);
 /* fn NULL: next uses are unknown, as initially. */
 void mem_index_set_next_use(struct mem_index *x, mem_next_use_f *fn, void *arg);
+/* What the policies `importance` and `worth` use of a sample; asked for like its next use. */
+struct mem_value_ops {
+    double (*weight)(void *arg, uint64_t sample); /* of the jobs that read it */
+    int32_t (*runs)(void *arg); /* of the dataset, still to come; POLICY_UNKNOWN: not declared */
+};
+/* Borrows: ops, for good. NULL: nobody knows, as initially. */
+void mem_index_set_value(struct mem_index *x, const struct mem_value_ops *ops, void *arg);
+void mem_index_runs_changed(struct mem_index *x); /* runs() gives another answer now. O(1) */
 /* Earlier answers may be wrong: of all samples; of one; of one, and it is sooner now. O(1), O(log
  * n), O(1). */
 void mem_index_forget_uses(struct mem_index *x);

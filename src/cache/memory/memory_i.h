@@ -17,8 +17,8 @@
  *            RESIDENT. It may be out of date, so it only advises the choice of victims.
  * (MEMORY-3) At most one copy of a sample has holds at a time, so a sample number says which.
  * (MEMORY-4) A sample's place in the policy is right while its `known` is its index's `version`;
- *            else evict.c asks for its next use before it makes it a victim, as far as that stays
- *            cheap.
+ *            else evict.c asks for what the policy uses (next use, weight or runs) before it makes
+ *            it a victim, as far as that stays cheap.
  */
 #ifndef DLC_CACHE_MEMORY_MEMORY_I_H
 #define DLC_CACHE_MEMORY_MEMORY_I_H
@@ -96,6 +96,7 @@ struct memory {
     uint64_t retired_held; /* retired samples with holds */
     uint64_t residents;
     uint64_t known;                  /* of those: (MEMORY-4) */
+    uint32_t serials;                /* given to indexes */
     uint64_t decoded, decoded_bytes; /* RESIDENT in decoded indexes: how many, and their blocks */
     struct pin_scan scan;
     struct mem_user owner; /* sessions of no other user */
@@ -128,6 +129,9 @@ struct mem_index {
     uint64_t filling, retired; /* samples FILLING, RETIRED */
     mem_next_use_f *next_use;  /* NULL: nobody knows */
     void *next_use_arg;
+    const struct mem_value_ops *value; /* NULL: nobody knows */
+    void *value_arg;
+    uint32_t serial;  /* no other index of this memory has it, until there were 2^24 */
     uint64_t known;   /* RESIDENT samples that are: (MEMORY-4) */
     uint32_t version; /* of next uses; never 0 */
 };
@@ -252,6 +256,9 @@ void memory_announce(struct memory *m);      /* extents were made or dropped: be
 bool memory_announce_some(struct memory *m); /* a step; true: there is more to do at once */
 
 /* ---- evict.c ---- */
+
+/* Ask for what the policy uses of it, and place it by that. *steps: as mem_next_use_f. */
+void memory_ask(struct mem_fill *f, unsigned *steps);
 
 /* RESIDENT to RETIRED. */
 void memory_retire(struct mem_fill *f);

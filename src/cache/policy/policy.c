@@ -45,6 +45,11 @@ void policy_free(struct policy **pp)
     mem_free(&p);
 }
 
+enum policy_input policy_input_of(const struct policy *p)
+{
+    return p->ops->input;
+}
+
 void policy_item_init(struct policy_item *it, uint64_t id, uint64_t size, double cost)
 {
     *it = (struct policy_item){

@@ -115,6 +115,8 @@ extern const struct policy_ops policy_lru, policy_lfu, policy_lrfu, policy_rando
 extern const struct policy_ops *const policies[];       /* all of them; ends with NULL */
 const struct policy_ops *policy_find(const char *name); /* NULL: there is none of that name */
 
+enum policy_input policy_input_of(const struct policy *p); /* what the owner is to set */
+
 /* Borrows: ops, for good. o may be NULL. Gives: a policy; return it with policy_free. */
 struct policy *policy_new(const struct policy_ops *ops, const struct policy_options *o);
 void policy_free(struct policy **pp); /* items that are still in it must not be used again */

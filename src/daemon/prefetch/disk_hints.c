@@ -14,6 +14,7 @@
 #include "cache/policy/policy.h"
 #include "daemon/dataset.h"
 #include "daemon/events.h"
+#include "daemon/prefetch/next_use.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/session.h"
 #include "catalog/catalog.h"
@@ -70,6 +71,16 @@ static double reads_left(const struct reader_state *f)
     return fmax((double)c->epochs * (double)c->length - (double)f->pos, 0);
 }
 
+static void expect_runs(struct dataset *ds, int32_t runs)
+{
+    if (ds->node->disk != NULL)
+        disk_group_expect(ds->node->disk, ds->disk.group, runs);
+    if (runs == ds->runs)
+        return;
+    ds->runs = runs;
+    mem_index_runs_changed(ds->index);
+}
+
 /* Ranks read a part each, so runs are counted in samples. */
 void dataset_expect(struct dataset *ds)
 {
@@ -77,8 +88,10 @@ void dataset_expect(struct dataset *ds)
     double reads = 0, samples;
     bool known;
 
-    if (ds->node->disk == NULL || ds->state != DATASET_READY)
+    if (ds->state != DATASET_READY)
         return;
+    if (ds->prefetch.n_following == 0) /* else prefetch.c looks, and more often */
+        next_use_heed_weights(ds);
     samples = (double)catalog_visible(ds->catalog);
     known = samples > 0 && !dlc_list_empty(&ds->sessions);
     dlc_list_each (l, &ds->sessions) {
@@ -93,8 +106,7 @@ void dataset_expect(struct dataset *ds)
         reads = fmax(reads, (double)use.runs * samples);
         known = samples > 0;
     }
-    disk_group_expect(ds->node->disk, ds->disk.group,
-                      known ? (int32_t)fmin(ceil(reads / samples), INT32_MAX) : POLICY_UNKNOWN);
+    expect_runs(ds, known ? (int32_t)fmin(ceil(reads / samples), INT32_MAX) : POLICY_UNKNOWN);
 }
 
 /* ---- what an earlier daemon has left: made its group's in the background ---- */

@@ -56,6 +56,7 @@ static inline struct dataset *parts_dataset(struct node *n, const char *name, st
     ds->catalog = c;
     assert_int_equal(url_parse(&ds->url, "s3://data/p/", NULL), 0);
     dlc_list_init(&ds->sessions);
+    dlc_list_init(&ds->job_weights);
     dlc_list_init(&ds->backlog.link);
     dataset_table_add(ds);
     return ds;
