@@ -315,6 +315,20 @@ static struct policy_options policy_options(const struct node *n)
                                    .cost_factor = factor > 0 ? factor : POLICY_COST_TIES};
 }
 
+/* refusal: why a tier cannot feed a policy, or NULL; NULL: it can feed all. */
+static int check_policy(const char *option, const char *name,
+                        const char *(*refusal)(const struct policy_ops *ops), struct dlc_err *err)
+{
+    const struct policy_ops *ops = policy_find(name);
+    const char *why = ops != NULL && refusal != NULL ? refusal(ops) : NULL;
+
+    if (ops == NULL && strcmp(name, "auto") != 0)
+        return dlc_err_set(err, DLC_EINVAL,
+                           "--%s %s: there is auto, and the policies of `dlcache sim --help`",
+                           option, name);
+    return why == NULL ? 0 : dlc_err_set(err, DLC_EINVAL, "--%s %s: %s", option, name, why);
+}
+
 static int open_memory(struct node *n, struct dlc_err *err)
 {
     uint64_t asked = n->config->memory == CONFIG_AUTO ? 0 : n->config->memory;
@@ -323,11 +337,9 @@ static int open_memory(struct node *n, struct dlc_err *err)
     uint64_t max, now, allowed;
     char a[24], b[24];
 
-    if (policy == NULL && strcmp(n->config->memory_policy, "auto") != 0)
-        return dlc_err_set(
-            err, DLC_EINVAL,
-            "--memory-policy %s: there is auto, and the policies of `dlcache sim --help`",
-            n->config->memory_policy);
+    if (check_policy("memory-policy", n->config->memory_policy, NULL, err) < 0 ||
+        check_policy("disk-policy", n->config->disk_policy, disk_policy_refusal, err) < 0)
+        return err->code;
     host_memory_read(&n->machine);
     allowed = DLC_MIN(n->machine.total, n->machine.cgroup_max);
     /* The limit of a cgroup may be raised while we run, the machine's memory not. */
@@ -365,6 +377,8 @@ static void open_disk(struct node *n)
         .keep_free = keep_free(n),
         .sync = n->config->disk_sync,
         .cool_down = n->config->cool_down,
+        .policy = policy_find(n->config->disk_policy), /* NULL: auto */
+        .policy_options = policy_options(n),
     };
     struct dlc_err err;
 

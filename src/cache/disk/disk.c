@@ -147,7 +147,7 @@ static struct disk *disk_new(const struct disk_config *c)
     d->lock_fd = -1;
     d->scanning = true;
     d->table = (struct chunks)CHUNKS_INIT;
-    groups_init(&d->groups, dlc_dur_seconds(c->cool_down));
+    groups_init(&d->groups, dlc_dur_seconds(c->cool_down), c->policy, &c->policy_options);
     dlc_mtx_init(&d->mtx, LCK_disk);
     dlc_cond_init(&d->changed);
     dlc_cond_init(&d->stopping);
@@ -218,6 +218,21 @@ void disk_close(struct disk **dp)
     stop_thread(d, d->watcher);
     dlc_check(atomic_load_explicit(&d->n_fills, memory_order_relaxed) == 0); /* with fills */
     disk_free(&d);
+}
+
+const char *disk_policy_refusal(const struct policy_ops *ops)
+{
+    switch (ops->input) {
+    case POLICY_NEXT_USE:
+        return "the disk tier does not know when a chunk is read next; choose worth, which keeps "
+               "what declared runs will read";
+    case POLICY_WEIGHT:
+        return "a chunk on disk may hold many samples, and has no weight; choose worth or "
+               "cost-aware-lrfu, or this policy for --memory-policy";
+    case POLICY_EXPECTED:
+    case POLICY_NO_INPUT: break;
+    }
+    return NULL;
 }
 
 bool disk_has(struct disk *d, struct chunk_id id)

@@ -12,13 +12,13 @@
  * for longer than a few instructions: event loops may call them too. A restarted tier finds its
  * files without reading them: directories are scanned in the background and on first use.
  *
- * Each chunk belongs to the group of a dataset, which has jobs, a cool-down, and a worth. When
- * space is short, chunks are evicted in this order: of groups that no job needs, the least worth
- * first; of groups that are cooling down; of groups that jobs read, only for chunks that are worth
- * far more, and this is logged. Within a group the least recently used is evicted first. A chunk
- * that would evict only chunks of its own group, while jobs read them, is not stored at all: if
- * everything is read once per epoch, keeping the old chunks hits as often as the share that fits;
- * replacing them hardly ever hits.
+ * Each chunk belongs to the group of a dataset, which has jobs and a cool-down. When space is
+ * short, chunks are evicted in this order: of groups that no job needs, of groups that are cooling
+ * down, of groups that jobs read, and this is logged. Among chunks of equal standing the policy
+ * decides (cache/policy); by default `worth`. Under `worth` a chunk that jobs read is evicted only
+ * for chunks that are worth far more. A chunk that would evict only chunks of its own group, while
+ * jobs read them, is not stored at all: if everything is read once per epoch, keeping the old
+ * chunks hits as often as the share that fits; replacing them hardly ever hits.
  */
 #ifndef DLC_CACHE_DISK_DISK_H
 #define DLC_CACHE_DISK_DISK_H
@@ -31,12 +31,15 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "cache/policy/lifecycle.h"
+#include "cache/policy/policy.h"
 
 struct disk;
 
 struct chunk_id {
     uint64_t hi, lo;
-    uint32_t group; /* that uses it, of disk_group(); 0: none. Not a part of the name */
+    /* Not a part of the name: */
+    uint32_t group; /* that uses it, of disk_group(); 0: none */
+    float cost;     /* of bringing it, in the unit of policy_cost(); 0: not known */
 };
 
 /* In group 0. `place` names bucket and tenant. */
@@ -48,7 +51,12 @@ struct disk_config {
     uint64_t keep_free;       /* bytes of the file system that stay free */
     bool sync;                /* fsync before rename: survive a power cut, not only a crash */
     struct dlc_dur cool_down; /* how long a group is spared after its last job */
+    const struct policy_ops *policy; /* NULL: worth. disk_policy_refusal() says NULL of it */
+    struct policy_options policy_options;
 };
+
+/* Why the disk tier cannot feed this policy, and which to choose instead; NULL: it can. */
+const char *disk_policy_refusal(const struct policy_ops *ops);
 
 /* DLC_EDENIED, DLC_ENOSPACE...: the caller may continue without a disk tier. DLC_EBUSY: another
  * process has the root. */
@@ -67,8 +75,12 @@ void disk_group_join(struct disk *d, uint32_t group);
 void disk_group_leave(struct disk *d, uint32_t group);
 /* Its jobs will read it this many times more; POLICY_UNKNOWN: they did not say. */
 void disk_group_expect(struct disk *d, uint32_t group, int32_t runs);
-/* This many of its bytes were fetched from the bucket at this cost (policy_cost). */
+/* This many of its bytes were fetched from the bucket at this cost (policy_cost). The mean stands
+ * for chunks whose own cost is not known. */
 void disk_group_cost(struct disk *d, uint32_t group, double cost, uint64_t bytes);
+
+/* What it cost to bring this chunk, if it is there. */
+void disk_chunk_cost(struct disk *d, struct chunk_id id, double cost);
 
 struct disk_group_figures {
     enum life_state state;
@@ -109,6 +121,7 @@ int disk_store_sum(struct disk *d, struct chunk_id id, const void *data, uint64_
 struct disk_fill;
 int disk_fill_begin(struct disk *d, struct chunk_id id, uint64_t len, struct disk_fill **out,
                     struct dlc_err *err);
+void disk_fill_set_cost(struct disk_fill *f, double cost); /* as chunk_id.cost; before the commit */
 void *disk_fill_data(struct disk_fill *f); /* len bytes, mapped writable, space reserved */
 /* The file system failed to write some of it: the file differs from the mapping and cannot be
  * committed. */

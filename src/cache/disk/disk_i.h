@@ -33,7 +33,7 @@ enum shard_state {
 };
 
 /* notes.c */
-enum note_kind { NOTE_NEW, NOTE_JOIN, NOTE_LEAVE, NOTE_EXPECT, NOTE_COST };
+enum note_kind { NOTE_NEW, NOTE_JOIN, NOTE_LEAVE, NOTE_EXPECT, NOTE_COST, NOTE_CHUNK };
 
 struct note {
     enum note_kind kind;
@@ -44,6 +44,7 @@ struct note {
     int32_t runs; /* EXPECT */
     double cost;  /* COST */
     uint64_t bytes;
+    struct chunk_id id; /* CHUNK, with cost */
 };
 
 struct notes {
@@ -170,15 +171,15 @@ void notes_release(struct notes *n);
 int disk_shard_ready(struct disk *d, struct chunk_id id, struct dlc_err *err);
 void *disk_scan_thread(void *arg);
 
-/* space.c: reserve len bytes of `writing` for a chunk of that group, evicting as needed. `must`: it
+/* space.c: reserve len bytes of `writing` for that chunk, evicting as needed. `must`: it
  * is worth whatever has to go. */
-int disk_reserve(struct disk *d, uint32_t group, uint64_t len, bool must, struct dlc_err *err);
+int disk_reserve(struct disk *d, struct chunk_id id, uint64_t len, bool must, struct dlc_err *err);
 /* The file system has allocated (or never will) what was reserved. */
 void disk_allocated(struct disk *d, uint64_t len);
 void disk_unreserve(struct disk *d, uint64_t len); /* give back; was allocated */
 /* The file system had less space than reported: evict len more bytes, at least a MB. True if
  * anything was evicted. */
-bool disk_evict_more(struct disk *d, uint32_t group, uint64_t len);
+bool disk_evict_more(struct disk *d, struct chunk_id id, uint64_t len);
 void disk_trim(struct disk *d); /* down to the limit */
 /* Unlink a chunk's file and forget it. Releases the lock meanwhile; false if the file stays. */
 bool disk_remove_locked(struct disk *d, uint32_t slot);

@@ -5,7 +5,9 @@
 #include "base/mem.h"
 
 #define COST_UNKNOWN 1e-8 /* of a byte, before anything was fetched: 100 MB a second */
-#define WORTH_IT     2.0  /* what jobs read goes only for what is worth so many times as much */
+#define BLOCK_SHIFT  12   /* 4096 ranks in a block */
+#define BLOCK_MASK   ((1u << BLOCK_SHIFT) - 1)
+#define WORTH_IT     2.0 /* what jobs read goes only for what is worth so many times as much */
 
 /* After a change of its life or its chunks. relaxed: figures */
 static void publish(const struct groups *gs, const struct group *g)
@@ -13,7 +15,7 @@ static void publish(const struct groups *gs, const struct group *g)
     struct group_seen *s = &gs->seen[g->number];
 
     atomic_store_explicit(&s->chunks, g->n, memory_order_relaxed);
-    atomic_store_explicit(&s->bytes, g->item.size, memory_order_relaxed);
+    atomic_store_explicit(&s->bytes, g->bytes, memory_order_relaxed);
     atomic_store_explicit(&s->jobs, g->life.jobs, memory_order_relaxed);
     atomic_store_explicit(&s->state, (uint8_t)g->life.state, memory_order_relaxed);
 }
@@ -49,12 +51,18 @@ static struct group *group_new(struct groups *gs, const char *name, double now)
     return g;
 }
 
-void groups_init(struct groups *gs, double cool_down)
+void groups_init(struct groups *gs, double cool_down, const struct policy_ops *ops,
+                 const struct policy_options *o)
 {
-    *gs = (struct groups){.cool_down = cool_down};
+    *gs = (struct groups){.cool_down = cool_down, .ops = ops != NULL ? ops : &policy_worth};
+    if (o != NULL)
+        gs->options = *o;
+    gs->options.turns = &gs->turns;
+    gs->turns = UINT32_MAX; /* those before it are times of files: groups_link_oldest() */
+    gs->rng.state = gs->options.seed;
     gs->seen = mem_zero((GROUPS_MAX + 1) * sizeof(*gs->seen));
     for (int i = 0; i <= LIFE_DIRE; i++)
-        gs->order[i] = policy_new(&policy_worth, NULL);
+        gs->order[i] = policy_new(gs->ops, &gs->options);
     dlc_list_init(&gs->cooling);
     life_tick(&group_new(gs, "what is left of earlier runs", 0)->life, 0, 0); /* INACTIVE */
     publish(gs, gs->v[GROUP_UNKNOWN]);
@@ -64,7 +72,11 @@ void groups_release(struct groups *gs)
 {
     for (int i = 0; i <= LIFE_DIRE; i++)
         policy_free(&gs->order[i]);
+    for (size_t i = 0; i < gs->n_blocks; i++)
+        mem_free(&gs->ranks[i]);
+    mem_free(&gs->ranks);
     for (size_t i = 0; i < gs->n; i++) {
+        policy_free(&gs->v[i]->policy);
         mem_free(&gs->v[i]->name);
         mem_free(&gs->v[i]);
     }
@@ -113,9 +125,47 @@ static double cost_of_byte(const struct group *g)
     return g->fetched == 0 ? COST_UNKNOWN : g->cost / (double)g->fetched;
 }
 
-static void resize(struct groups *gs, struct group *g, uint64_t size)
+/* Are the runs of a group a part of what its chunks are worth? */
+static bool uses_runs(const struct groups *gs)
 {
-    policy_resize(order_of(gs, g), &g->item, size, (double)size * cost_of_byte(g));
+    return gs->ops->input == POLICY_EXPECTED;
+}
+
+static struct chunk_rank *rank_of(const struct groups *gs, uint32_t slot)
+{
+    return &gs->ranks[slot >> BLOCK_SHIFT][slot & BLOCK_MASK];
+}
+
+/* The chunk of a group that is evicted next. NULL: none can be, or it is group 0. */
+static struct chunk_rank *first_to_go(const struct group *g)
+{
+    struct policy_item *it = g->policy == NULL ? NULL : policy_victim(g->policy, 0, false);
+
+    return it == NULL ? NULL : dlc_container(it, struct chunk_rank, item);
+}
+
+/* After a change of its chunks, its life or its costs: its place among the groups. */
+static void place(struct groups *gs, struct group *g)
+{
+    struct policy *order = order_of(gs, g);
+    const struct chunk_rank *first = first_to_go(g);
+    double cost;
+
+    if (g->number == GROUP_UNKNOWN ? g->n == 0 : first == NULL) {
+        policy_remove(order, &g->item);
+        return;
+    }
+    if (!g->item.resident)
+        policy_insert(order, &g->item);
+    if (first == NULL) { /* group 0: it was never used, and costs nothing */
+        policy_resize(order, &g->item, 1, 0);
+        return;
+    }
+    cost = first->costed ? first->item.cost : (double)first->item.size * cost_of_byte(g);
+    if (uses_runs(gs))
+        policy_resize(order, &g->item, first->item.size, cost);
+    else
+        policy_stand_for(order, &g->item, &first->item, cost);
 }
 
 /* Around a change of its life. */
@@ -129,8 +179,7 @@ static void enter_order(struct groups *gs, struct group *g)
 {
     if (g->life.state == LIFE_COOL_DOWN)
         dlc_list_push_tail(&gs->cooling, &g->cooling);
-    if (g->n > 0)
-        policy_insert(order_of(gs, g), &g->item);
+    place(gs, g);
     publish(gs, g);
 }
 
@@ -141,7 +190,8 @@ void groups_join(struct groups *gs, struct group *g, double now)
     if (g->number == GROUP_UNKNOWN)
         return;
     leave_order(gs, g);
-    if (g->life.jobs == 0) /* those who join it are ranks of the run, or share its reads */
+    /* those who join a run are its ranks, or share its reads */
+    if (g->life.jobs == 0 && uses_runs(gs))
         policy_access(order_of(gs, g), &g->item, now);
     life_join(&g->life, now);
     enter_order(gs, g);
@@ -180,7 +230,7 @@ void groups_cost(struct groups *gs, struct group *g, double cost, uint64_t bytes
 {
     g->cost += cost;
     g->fetched += bytes;
-    resize(gs, g, g->item.size);
+    place(gs, g);
 }
 
 /* ---- chunks ---- */
@@ -190,19 +240,63 @@ static struct group *group_of(struct groups *gs, struct chunks *t, uint32_t slot
     return groups_get(gs, t->chunks[slot].group);
 }
 
+static struct chunk_rank *rank_made(struct groups *gs, uint32_t slot)
+{
+    while (gs->n_blocks <= slot >> BLOCK_SHIFT) {
+        mem_reserve(gs->ranks, gs->n_blocks, gs->cap_blocks);
+        gs->ranks[gs->n_blocks++] = mem_zero(sizeof(struct chunk_rank) << BLOCK_SHIFT);
+    }
+    return rank_of(gs, slot);
+}
+
+void groups_chunk_cost(struct groups *gs, struct chunks *t, uint32_t slot, double cost)
+{
+    struct group *g = group_of(gs, t, slot);
+    struct chunk_rank *k = rank_made(gs, slot);
+
+    k->costed = cost > 0;
+    if (cost > 0 && k->item.resident) {
+        policy_set_cost(g->policy, &k->item, cost);
+        place(gs, g);
+    } else {
+        k->item.cost = cost;
+    }
+}
+
+/* It has come, in a list of its group already: rank it. `used`: just now. */
+static void rank(struct groups *gs, struct chunks *t, uint32_t slot, bool used, double now)
+{
+    struct group *g = group_of(gs, t, slot);
+    const struct chunk *c = &t->chunks[slot];
+    struct chunk_rank *k = rank_made(gs, slot);
+    double cost = k->costed ? k->item.cost : (double)c->size * cost_of_byte(g);
+
+    if (g->policy == NULL)
+        g->policy = policy_new(gs->ops, &gs->options);
+    policy_item_init(&k->item, slot, c->size, cost);
+    k->item.turn = c->stamped; /* when it was used, as far as its file tells */
+    if (uses_runs(gs))
+        policy_expect(g->policy, &k->item, 1); /* all of a group alike: cost decides */
+    if (used)
+        policy_access(g->policy, &k->item, now);
+    policy_insert(g->policy, &k->item);
+}
+
 static void linked(struct groups *gs, struct group *g, uint64_t size)
 {
-    resize(gs, g, g->item.size + size);
-    if (g->n++ == 0)
-        policy_insert(order_of(gs, g), &g->item);
+    g->n++;
+    g->bytes += size;
+    place(gs, g);
     publish(gs, g);
 }
 
-void groups_link_newest(struct groups *gs, struct chunks *t, uint32_t slot)
+void groups_link_newest(struct groups *gs, struct chunks *t, uint32_t slot, double now)
 {
     struct group *g = group_of(gs, t, slot);
 
     chunks_link_newest(t, &g->chunks, slot);
+    if (g->number != GROUP_UNKNOWN)
+        rank(gs, t, slot, true, now);
     linked(gs, g, t->chunks[slot].size);
 }
 
@@ -211,6 +305,20 @@ void groups_link_oldest(struct groups *gs, struct chunks *t, uint32_t slot)
     struct group *g = group_of(gs, t, slot);
 
     chunks_link_oldest(t, &g->chunks, slot);
+    if (g->number != GROUP_UNKNOWN)
+        rank(gs, t, slot, false, 0);
+    linked(gs, g, t->chunks[slot].size);
+}
+
+void groups_link_stuck(struct groups *gs, struct chunks *t, uint32_t slot)
+{
+    struct group *g = group_of(gs, t, slot);
+
+    chunks_link_newest(t, &g->chunks, slot);
+    if (g->number != GROUP_UNKNOWN) {
+        rank(gs, t, slot, false, 0);
+        policy_hold(g->policy, &rank_of(gs, slot)->item); /* (EVICTION-GROUPS-4) */
+    }
     linked(gs, g, t->chunks[slot].size);
 }
 
@@ -219,18 +327,36 @@ void groups_unlink(struct groups *gs, struct chunks *t, uint32_t slot)
     struct group *g = group_of(gs, t, slot);
 
     chunks_unlink(t, &g->chunks, slot);
-    if (--g->n == 0)
-        policy_remove(order_of(gs, g), &g->item);
-    resize(gs, g, g->item.size - t->chunks[slot].size);
+    if (g->number != GROUP_UNKNOWN)
+        policy_remove(g->policy, &rank_of(gs, slot)->item);
+    g->n--;
+    g->bytes -= t->chunks[slot].size;
+    place(gs, g);
     publish(gs, g);
 }
 
-void groups_touch(struct groups *gs, struct chunks *t, uint32_t slot)
+void groups_forget(struct groups *gs, uint32_t slot)
+{
+    if (slot >> BLOCK_SHIFT < gs->n_blocks)
+        *rank_of(gs, slot) = (struct chunk_rank){0};
+}
+
+void groups_touch(struct groups *gs, struct chunks *t, uint32_t slot, double now)
 {
     struct group *g = group_of(gs, t, slot);
+    struct chunk_rank *k;
 
     chunks_unlink(t, &g->chunks, slot);
     chunks_link_newest(t, &g->chunks, slot);
+    if (g->number == GROUP_UNKNOWN)
+        return;
+    k = rank_of(gs, slot);
+    while (k->item.holds > 0)
+        policy_unhold(g->policy, &k->item);
+    if (!k->costed)
+        policy_set_cost(g->policy, &k->item, (double)k->item.size * cost_of_byte(g));
+    policy_access(g->policy, &k->item, now);
+    place(gs, g);
 }
 
 void groups_claim(struct groups *gs, struct chunks *t, uint32_t slot, uint32_t number)
@@ -241,10 +367,32 @@ void groups_claim(struct groups *gs, struct chunks *t, uint32_t slot, uint32_t n
         return;
     groups_unlink(gs, t, slot);
     t->chunks[slot].group = groups_get(gs, number)->number;
-    groups_link_newest(gs, t, slot);
+    chunks_link_newest(t, &groups_get(gs, number)->chunks, slot);
+    rank(gs, t, slot, false, 0); /* it is found, not read */
+    linked(gs, groups_get(gs, number), t->chunks[slot].size);
 }
 
 /* ---- who goes ---- */
+
+/* Any chunk of those that may go at this pressure, each as likely as any other. */
+static struct policy_item *random_group(struct groups *gs, enum life_pressure p)
+{
+    uint64_t n = 0, at;
+
+    for (size_t i = 0; i < gs->n; i++)
+        n += gs->v[i]->item.resident && pressure_of(gs->v[i]) == p ? gs->v[i]->n : 0;
+    if (n == 0)
+        return NULL;
+    at = rng_below(&gs->rng, n);
+    for (size_t i = 0;; i++) {
+        struct group *g = gs->v[i];
+
+        n = g->item.resident && pressure_of(g) == p ? g->n : 0;
+        if (at < n)
+            return &g->item;
+        at -= n;
+    }
+}
 
 struct group *groups_victim(struct groups *gs, double now, enum life_pressure *pressure)
 {
@@ -253,32 +401,43 @@ struct group *groups_victim(struct groups *gs, double now, enum life_pressure *p
     groups_tick(gs, now);
     for (enum life_pressure p = LIFE_CALM; it == NULL && p <= LIFE_DIRE; p++) {
         *pressure = p;
-        it = policy_victim(gs->order[p], now, false);
+        it = gs->ops == &policy_random ? random_group(gs, p)
+                                       : policy_victim(gs->order[p], now, false);
     }
     return it == NULL ? NULL : dlc_container(it, struct group, item);
 }
 
+uint32_t groups_victim_chunk(const struct group *victim)
+{
+    const struct chunk_rank *first = first_to_go(victim);
+
+    return first == NULL ? victim->chunks.oldest : (uint32_t)first->item.id;
+}
+
 /*
  * The newcomer's worth per byte against the victim's. Policies weigh whole items, so what is asked
- * is: were as much of g as there is of the victim worth more?
+ * is: would a chunk of g as large as the victim be worth more?
  */
-static bool worth_more(struct groups *gs, const struct group *g, const struct group *victim,
-                       enum life_pressure pressure, double now)
+static bool worth_more(struct groups *gs, const struct group *g, double byte_cost,
+                       const struct group *victim, enum life_pressure pressure, double now)
 {
     struct policy_item it = g->item;
 
     it.resident = false;
     it.size = victim->item.size;
-    it.cost = (double)it.size * cost_of_byte(g) / (pressure == LIFE_DIRE ? WORTH_IT : 1);
+    it.cost = (double)it.size * (byte_cost > 0 ? byte_cost : cost_of_byte(g)) /
+              (pressure == LIFE_DIRE ? WORTH_IT : 1);
     return policy_admit(gs->order[pressure], &it, 1, now);
 }
 
-bool groups_admit(struct groups *gs, const struct group *g, const struct group *victim,
-                  enum life_pressure pressure, double now)
+bool groups_admit(struct groups *gs, const struct group *g, double byte_cost,
+                  const struct group *victim, enum life_pressure pressure, double now)
 {
-    if (g == victim)
-        return pressure != LIFE_DIRE; /* what is there will be read as soon as what would come */
     if (pressure_of(g) != pressure)
         return pressure_of(g) > pressure; /* jobs are served before those who only may come again */
-    return worth_more(gs, g, victim, pressure, now);
+    if (gs->ops->admit == NULL)
+        return true; /* a policy that keeps whatever comes */
+    if (g == victim)
+        return pressure != LIFE_DIRE; /* what is there will be read as soon as what would come */
+    return worth_more(gs, g, byte_cost, victim, pressure, now);
 }

@@ -28,8 +28,17 @@ void notes_release(struct notes *n)
     dlc_mtx_release(&n->mtx);
 }
 
-static void apply(struct groups *gs, struct note *note)
+static void apply_chunk_cost(struct disk *d, const struct note *note)
 {
+    uint32_t slot = chunks_find(&d->table, note->id);
+
+    if (slot != CHUNK_NONE)
+        groups_chunk_cost(&d->groups, &d->table, slot, note->cost);
+}
+
+static void apply(struct disk *d, struct note *note)
+{
+    struct groups *gs = &d->groups;
     struct group *g;
 
     if (note->kind == NOTE_NEW) {
@@ -46,6 +55,7 @@ static void apply(struct groups *gs, struct note *note)
     case NOTE_LEAVE: groups_leave(gs, g, note->at); break;
     case NOTE_EXPECT: groups_expect(gs, g, note->runs); break;
     case NOTE_COST: groups_cost(gs, g, note->cost, note->bytes); break;
+    case NOTE_CHUNK: apply_chunk_cost(d, note); break;
     }
 }
 
@@ -65,7 +75,7 @@ static void apply_all_locked(struct disk *d)
     atomic_store_explicit(&n->any, false, memory_order_relaxed); /* under the lock */
     dlc_mtx_unlock(&n->mtx);
     for (size_t i = 0; i < count; i++)
-        apply(&d->groups, &v[i]);
+        apply(d, &v[i]);
     mem_free(&v);
 }
 
@@ -165,6 +175,11 @@ void disk_group_cost(struct disk *d, uint32_t group, double cost, uint64_t bytes
 }
 
 /* ---- figures ---- */
+
+void disk_chunk_cost(struct disk *d, struct chunk_id id, double cost)
+{
+    note(d, (struct note){.kind = NOTE_CHUNK, .group = id.group, .id = id, .cost = cost});
+}
 
 void disk_group_figures(struct disk *d, uint32_t group, struct disk_group_figures *out)
 {

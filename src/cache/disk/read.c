@@ -82,7 +82,7 @@ static int look_up(struct disk *d, struct chunk_id id, uint64_t len, struct foun
         c->stamped = now;
     c->flags &= (uint16_t)~CHUNK_RESTORED;
     groups_claim(&d->groups, &d->table, slot, id.group);
-    groups_touch(&d->groups, &d->table, slot);
+    groups_touch(&d->groups, &d->table, slot, disk_now());
     disk_unlock(d);
     return out->name.size == len ? 0
                                  : drop_corrupt(d, &out->name, "not of the size asked for", err);

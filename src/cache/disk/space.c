@@ -104,10 +104,11 @@ bool disk_remove_locked(struct disk *d, uint32_t slot)
         d->bytes -= n.size;
         d->fs_free = add(d->fs_free, on_disk(n.size));
         block_sums_forget(&d->sums, n.id);
+        groups_forget(&d->groups, slot);
         chunks_remove(&d->table, slot);
     } else {
         d->table.chunks[slot].flags &= (uint16_t)~CHUNK_BUSY;
-        groups_link_newest(&d->groups, &d->table, slot); /* not the next victim again */
+        groups_link_stuck(&d->groups, &d->table, slot); /* not the next victim again */
     }
     dlc_cond_broadcast(&d->changed);
     return rc == 0;
@@ -118,9 +119,15 @@ bool disk_remove_locked(struct disk *d, uint32_t slot)
 /* For whom is room made? */
 struct need {
     uint32_t group;
-    bool must; /* whatever has to go */
+    double byte_cost; /* of the chunk; 0: not known */
+    bool must;        /* whatever has to go */
     const char *why;
 };
+
+static struct need need_of(struct chunk_id id, uint64_t len, bool must, const char *why)
+{
+    return (struct need){id.group, len == 0 ? 0 : (double)id.cost / (double)len, must, why};
+}
 
 enum evicted { EVICTED, EVICT_NONE, EVICT_NOT_WORTH };
 
@@ -142,7 +149,7 @@ static enum evicted refuse(struct disk *d, struct group *g, enum life_pressure p
         log_warn(
             "disk tier %s is full of what jobs are reading: %s of %s stay there, the rest comes "
             "from the bucket each time (give it more with --disk)",
-            d->root, str_size(g->item.size, size), g->name);
+            d->root, str_size(g->bytes, size), g->name);
     return EVICT_NOT_WORTH;
 }
 
@@ -168,11 +175,11 @@ static enum evicted evict_locked(struct disk *d, const struct need *need)
     }
     if (victim == NULL)
         return EVICT_NONE;
-    if (!need->must && !groups_admit(&d->groups, g, victim, pressure, now))
+    if (!need->must && !groups_admit(&d->groups, g, need->byte_cost, victim, pressure, now))
         return refuse(d, g, pressure, now);
     if (pressure == LIFE_DIRE)
         say_pressure(d, victim, need, now);
-    if (!disk_remove_locked(d, victim->chunks.oldest))
+    if (!disk_remove_locked(d, groups_victim_chunk(victim)))
         return EVICT_NONE;
     count(disk_evictions);
     return EVICTED;
@@ -220,17 +227,17 @@ static int not_worth(struct disk *d, uint64_t len, struct dlc_err *err)
 }
 
 /* Let one chunk go, for a newcomer or because the limits are broken without it. */
-static int make_room_locked(struct disk *d, uint32_t group, uint64_t len, bool must,
+static int make_room_locked(struct disk *d, struct chunk_id id, uint64_t len, bool must,
                             struct dlc_err *err)
 {
-    struct need need = {group, must, "others need the room more"};
+    struct need need = need_of(id, len, must, "others need the room more");
 
     if (!can_help_locked(d, len))
         return no_room(d, len, err);
     if (too_full_locked(d, 0)) {
-        need = (struct need){group, true, "the file system is full"};
+        need = need_of(id, len, true, "the file system is full");
     } else if (over_limit_locked(d, 0)) {
-        need = (struct need){group, true, "the limit is lower than what is there"};
+        need = need_of(id, len, true, "the limit is lower than what is there");
     }
     switch (evict_locked(d, &need)) {
     case EVICTED: return 0;
@@ -240,14 +247,14 @@ static int make_room_locked(struct disk *d, uint32_t group, uint64_t len, bool m
     return no_room(d, len, err);
 }
 
-int disk_reserve(struct disk *d, uint32_t group, uint64_t len, bool must, struct dlc_err *err)
+int disk_reserve(struct disk *d, struct chunk_id id, uint64_t len, bool must, struct dlc_err *err)
 {
     int rc = 0;
 
     disk_refresh(d);
     disk_lock(d);
     while (rc == 0 && (over_limit_locked(d, len) || too_full_locked(d, len)))
-        rc = make_room_locked(d, group, len, must, err);
+        rc = make_room_locked(d, id, len, must, err);
     if (rc == 0) {
         d->writing += len;
         d->unallocated += len;
@@ -272,9 +279,9 @@ void disk_unreserve(struct disk *d, uint64_t len)
     disk_unlock(d);
 }
 
-bool disk_evict_more(struct disk *d, uint32_t group, uint64_t len)
+bool disk_evict_more(struct disk *d, struct chunk_id id, uint64_t len)
 {
-    const struct need need = {group, false, "the file system is full"};
+    const struct need need = need_of(id, len, false, "the file system is full");
     uint64_t target;
     bool any = false;
 
@@ -289,7 +296,8 @@ bool disk_evict_more(struct disk *d, uint32_t group, uint64_t len)
 
 void disk_trim(struct disk *d)
 {
-    const struct need need = {GROUP_UNKNOWN, true, "the limit is lower than what is there"};
+    const struct need need = need_of((struct chunk_id){.group = GROUP_UNKNOWN}, 0, true,
+                                     "the limit is lower than what is there");
 
     disk_lock(d);
     while (!atomic_load_explicit(&d->stop, memory_order_relaxed) && /* with disk_close */

@@ -101,7 +101,7 @@ static int draft_begin(struct disk *d, struct chunk_id id, uint64_t len, struct 
              (unsigned long long)id.hi, (unsigned long long)id.lo,
              (unsigned long long)atomic_fetch_add_explicit(&d->serial, 1, memory_order_relaxed));
     for (unsigned attempt = 0; attempt < 2; attempt++) {
-        rc = disk_reserve(d, id.group, len, false, err);
+        rc = disk_reserve(d, id, len, false, err);
         if (rc < 0)
             return rc;
         rc = draft_create(f);
@@ -112,7 +112,7 @@ static int draft_begin(struct disk *d, struct chunk_id id, uint64_t len, struct 
         if (rc == 0)
             return 0;
         disk_unreserve(d, len);
-        if (!full || !disk_evict_more(d, id.group, len))
+        if (!full || !disk_evict_more(d, id, len))
             return rc;
     }
     return rc;
@@ -189,6 +189,7 @@ static uint32_t claim_locked(struct disk *d, const struct chunk_name *n, int *rc
     else {
         d->table.chunks[slot].flags |= CHUNK_BUSY;
         d->table.chunks[slot].group = (uint16_t)n->id.group;
+        groups_chunk_cost(&d->groups, &d->table, slot, (double)n->id.cost);
     }
     return slot;
 }
@@ -202,8 +203,9 @@ static void settle_locked(struct disk *d, uint32_t slot, bool placed)
         c->stamped = (uint32_t)dlc_wall_seconds();
         d->bytes += c->size;
         d->writing -= c->size;
-        groups_link_newest(&d->groups, &d->table, slot);
+        groups_link_newest(&d->groups, &d->table, slot, disk_now());
     } else {
+        groups_forget(&d->groups, slot);
         chunks_remove(&d->table, slot);
     }
     dlc_cond_broadcast(&d->changed);
@@ -282,7 +284,7 @@ static int store(struct disk *d, struct chunk_id id, const void *data, uint64_t 
         full = is_full(errno);
         rc = write_failed(d, f.path.s, err);
         draft_release(d, &f);
-        if (!full || !disk_evict_more(d, id.group, len))
+        if (!full || !disk_evict_more(d, id, len))
             break;
     }
     return rc;
@@ -376,6 +378,12 @@ void *disk_fill_data(struct disk_fill *f)
     return f->map == NULL ? &nothing : map_guard_data(f->map);
 }
 
+void disk_fill_set_cost(struct disk_fill *f, double cost)
+{
+    fill_check(f);
+    f->id.cost = (float)cost;
+}
+
 bool disk_fill_failed(const struct disk_fill *f)
 {
     return f->map != NULL && map_guard_failed(f->map);
@@ -390,7 +398,7 @@ int disk_fill_append(struct disk *d, struct disk_fill *f, const void *data, size
     disk_check(d);
     fill_check(f);
     dlc_check(f->map == NULL);
-    rc = disk_reserve(d, f->id.group, len, true, err);
+    rc = disk_reserve(d, f->id, len, true, err);
     if (rc < 0)
         return rc;
     op = disk_op_begin(d, DISK_OP_WRITE, len);

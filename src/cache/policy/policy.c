@@ -25,6 +25,7 @@ struct policy *policy_new(const struct policy_ops *ops, const struct policy_opti
     p->cost_factor = o->cost_factor < 0 || o->cost_factor > 0 ? o->cost_factor : ops->cost_factor;
     p->rng.state = o->seed;
     p->ghosts = o->ghosts > 0 ? o->ghosts : DEFAULT_GHOSTS;
+    p->turns = o->turns != NULL ? o->turns : &p->own_turns;
     dlc_list_init(&p->held);
     return p;
 }
@@ -107,11 +108,11 @@ static struct policy_item *least(struct policy *p, double now)
 void policy_access(struct policy *p, struct policy_item *it, double now)
 {
     dlc_check(p->tag == POLICY_TAG);
-    p->turn++;
+    ++*p->turns;
     if (it->uses < UINT32_MAX)
         it->uses++;
     if (!p->ops->by_arrival)
-        it->turn = p->turn;
+        it->turn = *p->turns;
     if (p->ops->used != NULL)
         p->ops->used(p, it, now);
     place_again(p, it);
@@ -121,7 +122,7 @@ void policy_insert(struct policy *p, struct policy_item *it)
 {
     dlc_check(p->tag == POLICY_TAG && !it->resident);
     if (p->ops->by_arrival)
-        it->turn = ++p->turn;
+        it->turn = ++*p->turns;
     if (p->ops->inserted != NULL)
         p->ops->inserted(p, it);
     it->resident = true;
@@ -243,6 +244,17 @@ void policy_resize(struct policy *p, struct policy_item *it, uint64_t size, doub
 {
     it->size = size;
     policy_set_cost(p, it, cost);
+}
+
+void policy_stand_for(struct policy *p, struct policy_item *it, const struct policy_item *top,
+                      double cost)
+{
+    it->size = top->size;
+    it->cost = cost;
+    it->score = top->score;
+    it->turn = top->turn;
+    it->uses = top->uses;
+    place_again(p, it);
 }
 
 /* ---- what policies share ---- */

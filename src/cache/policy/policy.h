@@ -77,6 +77,7 @@ struct policy_options {
     /* cost-aware-lrfu: references x cost ^ this decide; POLICY_COST_TIES: cost decides between
      * equal references only */
     double cost_factor;
+    uint64_t *turns; /* uses so far, counted in common with other policies. Borrowed; or NULL */
 };
 
 /* What a policy uses of an item, beside its cost; the owner sets it. */
@@ -157,6 +158,10 @@ void policy_expect(struct policy *p, struct policy_item *it, int32_t runs);  /* 
 void policy_set_cost(struct policy *p, struct policy_item *it, double cost); /* measured again */
 /* The size of an item that stands for many has changed. */
 void policy_resize(struct policy *p, struct policy_item *it, uint64_t size, double cost);
+
+/* An item that stands for many is ranked as `top`, the first of them to go, at this cost. */
+void policy_stand_for(struct policy *p, struct policy_item *it, const struct policy_item *top,
+                      double cost);
 
 /* The cost of losing an item: share x seconds + (1 - share) x money. */
 struct policy_prices {

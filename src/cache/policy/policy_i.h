@@ -11,7 +11,8 @@ struct policy {
     const struct policy_ops *ops;
     struct heap order[2]; /* resident and not held; the second only for ops with a side() */
     struct dlc_list held; /* resident and held; the latest last */
-    uint64_t turn;        /* uses so far */
+    uint64_t own_turns;   /* uses so far */
+    uint64_t *turns;      /* those, or a count that several policies share */
     double decay;         /* 1 / half-life */
     double cost_factor;
     struct rng rng;

@@ -356,6 +356,9 @@ static void fetch_arrived(struct fetch *f)
 
     f->from = a->from;
     f->cost = dataset_get_cost(f->ds, a->took, a->size, a->from == TIER_BUCKET);
+    f->chunk.cost = (float)f->cost;
+    if (f->file != NULL)
+        disk_fill_set_cost(f->file, f->cost);
     f->sum = a->sum;
     f->checksum = a->checksum;
     if (f->to_disk && a->dst == NULL) { /* its chunk is on disk */

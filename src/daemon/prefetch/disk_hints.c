@@ -51,12 +51,15 @@ void dataset_fetched(struct dataset *ds, uint64_t sample, struct dlc_dur took, u
 
 void dataset_derived(struct dataset *ds, uint64_t object, struct dlc_dur took, uint64_t bytes)
 {
+    struct catalog_entry e;
     double cost;
 
     if (ds->bucket == NULL || ds->node->disk == NULL)
         return;
     cost = dataset_get_cost(ds, took, bytes, true);
     disk_group_cost(ds->node->disk, ds->disk.group, cost, bytes);
+    if (ds->catalog != NULL && catalog_object(ds->catalog, object, &e, NULL) == 0)
+        disk_chunk_cost(ds->node->disk, dataset_derived_chunk(ds, &e), cost);
     if (ds->cid != NULL)
         events_raise(ds->node, derived_cost, ds, object, cost);
 }

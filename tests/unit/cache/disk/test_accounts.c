@@ -11,6 +11,8 @@
 #define BLOCK ((uint64_t)4096)
 
 /* The file system has said so just now, and is not asked again. */
+static const struct chunk_id none; /* of group 0 */
+
 static void say_free(struct disk *d, uint64_t bytes)
 {
     disk_lock(d);
@@ -71,22 +73,22 @@ static void test_free_space(void **state)
 
     (void)state;
     say_free(d, 10 * BLOCK);
-    assert_int_equal(disk_reserve(d, 0, 3 * BLOCK, false, NULL), 0);
+    assert_int_equal(disk_reserve(d, none, 3 * BLOCK, false, NULL), 0);
     assert_int_equal(d->writing, 3 * BLOCK);
     assert_int_equal(d->unallocated, 3 * BLOCK);
     assert_int_equal(d->fs_free, 10 * BLOCK);
-    assert_int_equal(disk_reserve(d, 0, 5 * BLOCK + 1, false, NULL), DLC_ENOSPACE);
-    assert_int_equal(disk_reserve(d, 0, 5 * BLOCK, false, NULL), 0); /* just that is left */
+    assert_int_equal(disk_reserve(d, none, 5 * BLOCK + 1, false, NULL), DLC_ENOSPACE);
+    assert_int_equal(disk_reserve(d, none, 5 * BLOCK, false, NULL), 0); /* just that is left */
     disk_allocated(d, 3 * BLOCK);
     assert_int_equal(d->unallocated, 5 * BLOCK);
     assert_int_equal(d->fs_free, 7 * BLOCK);
     assert_int_equal(d->writing, 8 * BLOCK);
-    assert_int_equal(disk_reserve(d, 0, 1, false, NULL), DLC_ENOSPACE); /* a block, too */
-    assert_int_equal(disk_reserve(d, 0, 0, false, NULL), 0);
+    assert_int_equal(disk_reserve(d, none, 1, false, NULL), DLC_ENOSPACE); /* a block, too */
+    assert_int_equal(disk_reserve(d, none, 0, false, NULL), 0);
     disk_unreserve(d, 3 * BLOCK);
     assert_int_equal(d->writing, 5 * BLOCK);
     assert_int_equal(d->fs_free, 10 * BLOCK);
-    assert_int_equal(disk_reserve(d, 0, 1, false, NULL), 0);
+    assert_int_equal(disk_reserve(d, none, 1, false, NULL), 0);
     disk_allocated(d, 1);
     assert_int_equal(d->fs_free, 9 * BLOCK);
     disk_unreserve(d, 1);
@@ -98,7 +100,7 @@ static void test_free_space(void **state)
     disk_lock(d);
     d->unallocated = 3 * BLOCK; /* and less than we have in hand */
     disk_unlock(d);
-    assert_int_equal(disk_reserve(d, 0, 0, false, NULL), DLC_ENOSPACE);
+    assert_int_equal(disk_reserve(d, none, 0, false, NULL), DLC_ENOSPACE);
     disk_allocated(d, 3 * BLOCK);
     assert_int_equal(d->fs_free, 0);
     disk_close(&d);
@@ -112,9 +114,9 @@ static void test_evict_for_free_space(void **state)
     (void)state;
     assert_int_equal(store(d, 1, 2 * BLOCK), 0);
     say_free(d, BLOCK);
-    assert_int_equal(disk_reserve(d, 0, 2 * BLOCK + 1, false, NULL), DLC_ENOSPACE);
+    assert_int_equal(disk_reserve(d, none, 2 * BLOCK + 1, false, NULL), DLC_ENOSPACE);
     assert_true(disk_has(d, id_of(1)));
-    assert_int_equal(disk_reserve(d, 0, 2 * BLOCK, false, NULL), 0);
+    assert_int_equal(disk_reserve(d, none, 2 * BLOCK, false, NULL), 0);
     assert_false(disk_has(d, id_of(1)));
     assert_int_equal(d->bytes, 0);
     assert_int_equal(d->fs_free, 3 * BLOCK);
@@ -141,19 +143,19 @@ static void test_broken_limits(void **state)
         mem_free(&p);
     }
     say_free(d, 11 * BLOCK); /* kept: nobody's chunk is not worth a reader's */
-    assert_int_equal(disk_reserve(d, 0, 2 * BLOCK, false, NULL), DLC_ENOSPACE);
+    assert_int_equal(disk_reserve(d, none, 2 * BLOCK, false, NULL), DLC_ENOSPACE);
     assert_int_equal(figures_of(d).chunks, 5);
     say_free(d, 9 * BLOCK); /* broken */
-    assert_int_equal(disk_reserve(d, 0, 2 * BLOCK, false, NULL), DLC_ENOSPACE);
+    assert_int_equal(disk_reserve(d, none, 2 * BLOCK, false, NULL), DLC_ENOSPACE);
     assert_int_equal(figures_of(d).chunks, 4);
     assert_int_equal(d->fs_free, 11 * BLOCK);
     say_free(d, 1000 * BLOCK);
     disk_lock(d);
     d->limit = 7 * BLOCK; /* 8 are there */
     disk_unlock(d);
-    assert_int_equal(disk_reserve(d, 0, 2 * BLOCK, false, NULL), DLC_ENOSPACE);
+    assert_int_equal(disk_reserve(d, none, 2 * BLOCK, false, NULL), DLC_ENOSPACE);
     assert_int_equal(figures_of(d).chunks, 3);
-    assert_int_equal(disk_reserve(d, 0, 2 * BLOCK, true, NULL), 0); /* it must */
+    assert_int_equal(disk_reserve(d, none, 2 * BLOCK, true, NULL), 0); /* it must */
     assert_int_equal(figures_of(d).chunks, 2);
     disk_allocated(d, 2 * BLOCK);
     disk_unreserve(d, 2 * BLOCK);
@@ -166,11 +168,11 @@ static void test_limit_to_the_byte(void **state)
 
     (void)state;
     assert_int_equal(store(d, 1, 4000), 0);
-    assert_int_equal(disk_reserve(d, 0, 6000, false, NULL), 0);
+    assert_int_equal(disk_reserve(d, none, 6000, false, NULL), 0);
     assert_true(disk_has(d, id_of(1)));
-    assert_int_equal(disk_reserve(d, 0, 4001, false, NULL), DLC_ENOSPACE); /* would not help */
+    assert_int_equal(disk_reserve(d, none, 4001, false, NULL), DLC_ENOSPACE); /* would not help */
     assert_true(disk_has(d, id_of(1)));
-    assert_int_equal(disk_reserve(d, 0, 1, false, NULL), 0);
+    assert_int_equal(disk_reserve(d, none, 1, false, NULL), 0);
     assert_false(disk_has(d, id_of(1)));
     disk_allocated(d, 6001);
     disk_unreserve(d, 6001);
@@ -184,16 +186,16 @@ static void test_evict_more(void **state)
     struct disk *d = open_limited(0);
 
     (void)state;
-    assert_false(disk_evict_more(d, 0, 1));
+    assert_false(disk_evict_more(d, none, 1));
     for (unsigned i = 0; i < 40; i++)
         assert_int_equal(store(d, i, 100000), 0);
     say_free(d, 1000 * BLOCK);
-    assert_true(disk_evict_more(d, 0, 1));
+    assert_true(disk_evict_more(d, none, 1));
     assert_int_equal(figures_of(d).chunks, 40 - 11); /* 1,048,576 bytes in pieces of 100,000 */
     assert_int_equal(d->fs_asked.ns, 0);
-    assert_true(disk_evict_more(d, 0, 1100000));
+    assert_true(disk_evict_more(d, none, 1100000));
     assert_int_equal(figures_of(d).chunks, 40 - 22);
-    assert_true(disk_evict_more(d, 0, 1 << 30));
+    assert_true(disk_evict_more(d, none, 1 << 30));
     assert_int_equal(figures_of(d).chunks, 0);
     disk_close(&d);
 }

@@ -18,7 +18,7 @@ struct setting {
 static void set_up(struct setting *s)
 {
     s->table = (struct chunks)CHUNKS_INIT;
-    groups_init(&s->groups, COOL);
+    groups_init(&s->groups, COOL, NULL, NULL);
 }
 
 static void tear_down(struct setting *s)
@@ -37,7 +37,7 @@ static uint32_t put(struct setting *s, struct group *g, unsigned id, uint64_t si
     uint32_t slot = chunks_add(&s->table, (struct chunk_id){.hi = id, .lo = id}, size, 0);
 
     s->table.chunks[slot].group = g->number;
-    groups_link_newest(&s->groups, &s->table, slot);
+    groups_link_newest(&s->groups, &s->table, slot, 0);
     return slot;
 }
 
@@ -131,24 +131,24 @@ static void test_admission(void **state)
     put(&s, a, 1, 10);
     put(&s, b, 2, 10);
     put(&s, unknown, 3, 10);
-    groups_tick(&s.groups, now);                                            /* both INACTIVE */
-    assert_true(groups_admit(&s.groups, unknown, unknown, LIFE_CALM, now)); /* plain LRU */
-    assert_true(groups_admit(&s.groups, a, a, LIFE_CALM, now));
+    groups_tick(&s.groups, now);                                               /* both INACTIVE */
+    assert_true(groups_admit(&s.groups, unknown, 0, unknown, LIFE_CALM, now)); /* plain LRU */
+    assert_true(groups_admit(&s.groups, a, 0, a, LIFE_CALM, now));
     groups_join(&s.groups, a, now);
-    assert_true(groups_admit(&s.groups, a, unknown, LIFE_CALM, now));
-    assert_true(groups_admit(&s.groups, a, b, LIFE_CALM, now));
-    assert_false(groups_admit(&s.groups, b, a, LIFE_DIRE, now)); /* nobody reads b */
-    assert_false(groups_admit(&s.groups, a, a, LIFE_DIRE, now)); /* its own: no gain */
+    assert_true(groups_admit(&s.groups, a, 0, unknown, LIFE_CALM, now));
+    assert_true(groups_admit(&s.groups, a, 0, b, LIFE_CALM, now));
+    assert_false(groups_admit(&s.groups, b, 0, a, LIFE_DIRE, now)); /* nobody reads b */
+    assert_false(groups_admit(&s.groups, a, 0, a, LIFE_DIRE, now)); /* its own: no gain */
     groups_join(&s.groups, b, now);
-    assert_false(groups_admit(&s.groups, b, a, LIFE_DIRE, now)); /* no better */
+    assert_false(groups_admit(&s.groups, b, 0, a, LIFE_DIRE, now)); /* no better */
     groups_cost(&s.groups, a, 1, 100);
     groups_cost(&s.groups, b, 1.9, 100);
-    assert_false(groups_admit(&s.groups, b, a, LIFE_DIRE, now)); /* not enough better */
+    assert_false(groups_admit(&s.groups, b, 0, a, LIFE_DIRE, now)); /* not enough better */
     groups_cost(&s.groups, b, 0.3, 0);
-    assert_true(groups_admit(&s.groups, b, a, LIFE_DIRE, now)); /* 2.2 against 1 */
-    assert_false(groups_admit(&s.groups, a, b, LIFE_DIRE, now));
+    assert_true(groups_admit(&s.groups, b, 0, a, LIFE_DIRE, now)); /* 2.2 against 1 */
+    assert_false(groups_admit(&s.groups, a, 0, b, LIFE_DIRE, now));
     groups_leave(&s.groups, b, now);
-    assert_true(groups_admit(&s.groups, a, b, LIFE_SHORT, now)); /* jobs come first */
+    assert_true(groups_admit(&s.groups, a, 0, b, LIFE_SHORT, now)); /* jobs come first */
     tear_down(&s);
 }
 
@@ -168,17 +168,17 @@ static void test_claim(void **state)
     groups_claim(&s.groups, &s.table, slot, a->number);
     assert_int_equal(a->n, 1);
     assert_int_equal(unknown->n, 0);
-    assert_int_equal(unknown->item.size, 0);
+    assert_int_equal(unknown->bytes, 0);
     groups_claim(&s.groups, &s.table, slot, GROUP_UNKNOWN);
     assert_int_equal(a->n, 1);
     groups_join(&s.groups, a, 0);
     groups_join(&s.groups, b, 0);
     groups_claim(&s.groups, &s.table, slot, b->number);
-    assert_int_equal(a->item.size, 10);
+    assert_int_equal(a->bytes, 10);
     groups_leave(&s.groups, a, 1);
     groups_claim(&s.groups, &s.table, slot, b->number);
-    assert_int_equal(a->item.size, 0);
-    assert_int_equal(b->item.size, 10);
+    assert_int_equal(a->bytes, 0);
+    assert_int_equal(b->bytes, 10);
     tear_down(&s);
 }
 
@@ -237,7 +237,7 @@ static void test_seen(void **state)
     assert_seen(&s, g, LIFE_COOL_DOWN, 0, 2, 130);
     groups_tick(&s.groups, 4 + COOL + 1);
     assert_seen(&s, g, LIFE_INACTIVE, 0, 2, 130);
-    groups_touch(&s.groups, &s.table, one);
+    groups_touch(&s.groups, &s.table, one, 100);
     assert_int_equal(g->chunks.oldest, two);
     groups_unlink(&s.groups, &s.table, one);
     assert_seen(&s, g, LIFE_INACTIVE, 0, 1, 30);
@@ -293,7 +293,7 @@ static void check_model(struct setting *s, const int *group_of, const unsigned *
         if (n > 0)
             least = DLC_MIN(least, want);
         assert_int_equal(s->groups.v[g]->n, n);
-        assert_int_equal(s->groups.v[g]->item.size, size);
+        assert_int_equal(s->groups.v[g]->bytes, size);
         assert_true(life_evictable(&s->groups.v[g]->life, want));
         assert_true(want == LIFE_CALM || !life_evictable(&s->groups.v[g]->life, want - 1));
     }
@@ -358,6 +358,155 @@ static void test_model(void **state)
         check_model(&s, group_of, jobs, left, now);
     }
     tear_down(&s);
+}
+
+/* ---- policies ---- */
+
+enum { FLAT_GROUPS = 4, FLAT_CHUNKS = 80 };
+
+struct flat {
+    struct setting s;
+    struct policy *p; /* one order of all chunks */
+    struct policy_item items[FLAT_CHUNKS];
+    uint32_t slots[FLAT_CHUNKS];
+};
+
+static void flat_put(struct flat *f, unsigned i, struct group *g, double cost, double now)
+{
+    uint32_t slot = chunks_add(&f->s.table, (struct chunk_id){.hi = i, .lo = i}, 1 + i % 7, 0);
+
+    f->s.table.chunks[slot].group = g->number;
+    groups_chunk_cost(&f->s.groups, &f->s.table, slot, cost);
+    groups_link_newest(&f->s.groups, &f->s.table, slot, now);
+    f->slots[i] = slot;
+    policy_item_init(&f->items[i], i, 1 + i % 7, cost);
+    policy_expect(f->p, &f->items[i], 1);
+    policy_access(f->p, &f->items[i], now);
+    policy_insert(f->p, &f->items[i]);
+}
+
+static void flat_step(struct flat *f, struct rng *r, double now)
+{
+    unsigned i = (unsigned)rng_below(r, FLAT_CHUNKS);
+    struct group *g = f->s.groups.v[1 + rng_below(r, FLAT_GROUPS)];
+
+    if (!f->items[i].resident) {
+        flat_put(f, i, g, 1 + (double)rng_below(r, 1 << 30), now);
+    } else if (rng_below(r, 3) > 0) {
+        groups_touch(&f->s.groups, &f->s.table, f->slots[i], now);
+        policy_access(f->p, &f->items[i], now);
+    } else {
+        groups_unlink(&f->s.groups, &f->s.table, f->slots[i]);
+        groups_forget(&f->s.groups, f->slots[i]);
+        chunks_remove(&f->s.table, f->slots[i]);
+        policy_remove(f->p, &f->items[i]);
+    }
+}
+
+/* The victim of two levels is that of one order of all chunks, under every policy. */
+static void test_as_one_order(void **state)
+{
+    static const struct policy_ops *const all[] = {
+        &policy_lru,  &policy_lfu, &policy_lrfu, &policy_greedy, &policy_cost_aware_lrfu,
+        &policy_worth};
+    const struct policy_options o = {.half_life = 50};
+
+    (void)state;
+    for (size_t k = 0; k < unit_count(all); k++) {
+        struct flat f = {.p = policy_new(all[k], &o), .s.table = CHUNKS_INIT};
+        struct rng r = {k + 1};
+
+        groups_init(&f.s.groups, 0, all[k], &o);
+        for (uint64_t g = 1; g <= FLAT_GROUPS; g++)
+            groups_expect(&f.s.groups, group(&f.s, g), 1);
+        for (int step = 0; step < 4000; step++) {
+            const struct group *v;
+            const struct policy_item *want;
+
+            flat_step(&f, &r, step);
+            v = victim(&f.s, step, LIFE_CALM);
+            want = policy_victim(f.p, step, false);
+            assert_int_equal(v == NULL, want == NULL);
+            if (want != NULL)
+                assert_int_equal(groups_victim_chunk(v), f.slots[want->id]);
+        }
+        policy_free(&f.p);
+        tear_down(&f.s);
+    }
+}
+
+/* Every chunk of the least pressure may go, whichever group has more of them. */
+static void test_random(void **state)
+{
+    struct setting s = {.table = CHUNKS_INIT};
+    unsigned of_small = 0;
+
+    (void)state;
+    groups_init(&s.groups, 0, &policy_random, NULL);
+    put(&s, group(&s, 1), 1, 10);
+    for (unsigned i = 2; i <= 10; i++)
+        put(&s, group(&s, 2), i, 10);
+    for (unsigned i = 0; i < 2000; i++)
+        of_small += victim(&s, 1, LIFE_CALM) == group(&s, 1);
+    assert_in_range(of_small, 120, 280); /* one of ten */
+    groups_join(&s.groups, group(&s, 2), 1);
+    for (unsigned i = 0; i < 20; i++)
+        assert_ptr_equal(victim(&s, 1, LIFE_CALM), group(&s, 1));
+    tear_down(&s);
+}
+
+/* One that could not be removed is not the next again, under any policy, until it is used. */
+static void test_stuck(void **state)
+{
+    struct setting s;
+    uint32_t one, two;
+
+    (void)state;
+    set_up(&s);
+    one = put(&s, group(&s, 1), 1, 10);
+    two = put(&s, group(&s, 1), 2, 10); /* read last: it goes first */
+    assert_int_equal(groups_victim_chunk(group(&s, 1)), two);
+    groups_unlink(&s.groups, &s.table, two);
+    groups_link_stuck(&s.groups, &s.table, two);
+    assert_int_equal(groups_victim_chunk(victim(&s, COOL, LIFE_CALM)), one);
+    groups_unlink(&s.groups, &s.table, one);
+    assert_null(victim(&s, COOL, LIFE_CALM));
+    groups_touch(&s.groups, &s.table, two, COOL);
+    assert_int_equal(groups_victim_chunk(victim(&s, COOL, LIFE_CALM)), two);
+    tear_down(&s);
+}
+
+/* A chunk of which nothing is known has the mean of its group; then its own cost counts. */
+static void test_own_cost(void **state)
+{
+    struct setting s;
+    uint32_t one, two;
+
+    (void)state;
+    set_up(&s);
+    groups_cost(&s.groups, group(&s, 1), 10, 10);
+    one = put(&s, group(&s, 1), 1, 10);
+    two = put(&s, group(&s, 1), 2, 10);
+    groups_chunk_cost(&s.groups, &s.table, one, 9);
+    assert_int_equal(groups_victim_chunk(group(&s, 1)), one);
+    groups_chunk_cost(&s.groups, &s.table, one, 11);
+    assert_int_equal(groups_victim_chunk(group(&s, 1)), two);
+    groups_cost(&s.groups, group(&s, 1), 40, 10); /* the mean is 2.5 now */
+    groups_touch(&s.groups, &s.table, two, 1);
+    assert_int_equal(groups_victim_chunk(group(&s, 1)), one);
+    tear_down(&s);
+}
+
+static void test_refusals(void **state)
+{
+    (void)state;
+    for (const struct policy_ops *const *o = policies; *o != NULL; o++) {
+        bool fed = *o != &policy_clairvoyant && *o != &policy_importance;
+
+        assert_int_equal(disk_policy_refusal(*o) == NULL, fed);
+        if (!fed)
+            assert_non_null(strstr(disk_policy_refusal(*o), "choose worth"));
+    }
 }
 
 /* ---- in the tier ---- */
@@ -441,7 +590,7 @@ static void test_idle_goes_for_active(void **state)
     disk_group_leave(d, a);
     assert_int_equal(in_group(d, a).state, LIFE_COOL_DOWN);
     assert_int_equal(store_in(d, b, 11, 1000), 0);
-    assert_false(disk_has(d, id_of(0))); /* the oldest */
+    assert_false(disk_has(d, id_of(8))); /* of equals the last one read: it is needed last */
     assert_int_equal(in_group(d, a).bytes, 8000);
     disk_group_leave(d, b);
     dlc_clock_advance(DLC_SEC(2 * COOL));
@@ -470,7 +619,7 @@ static void test_pressure(void **state)
         assert_int_equal(store_in(d, a, i, 1000), 0);
     disk_set_limit(d, 5000);
     assert_int_equal(in_group(d, a).bytes, 5000);
-    assert_true(disk_has(d, id_of(9)));
+    assert_true(disk_has(d, id_of(4)));
     id.group = a;
     assert_int_equal(disk_fill_begin(d, id, 2000, &f, NULL), DLC_ENOSPACE);
     assert_int_equal(disk_fill_begin(d, id, 0, &f, NULL), 0);
@@ -478,7 +627,7 @@ static void test_pressure(void **state)
     assert_int_equal(disk_fill_commit(d, &f, NULL), 0);
     assert_int_equal(in_group(d, a).bytes, 5000);
     assert_true(disk_has(d, id));
-    assert_false(disk_has(d, id_of(6)));
+    assert_false(disk_has(d, id_of(3)));
     disk_close(&d);
 }
 
@@ -522,6 +671,11 @@ int main(void)
         cmocka_unit_test(test_seen),
         cmocka_unit_test(test_no_leak),
         cmocka_unit_test(test_model),
+        cmocka_unit_test(test_as_one_order),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_stuck),
+        cmocka_unit_test(test_own_cost),
+        cmocka_unit_test(test_refusals),
         disk_test(test_larger_than_the_disk),
         disk_test(test_idle_goes_for_active),
         disk_test(test_pressure),
