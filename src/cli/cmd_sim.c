@@ -23,11 +23,13 @@
 #define CAPACITY     "10%,20%,40%,60%,80%"
 #define MIX_POLICIES "lru,random,lrfu,lfu,greedy,cost-aware-lrfu,worth-blind,worth,belady,offline"
 #define POLICIES     "lru,lfu,lrfu,random,worth,clairvoyant"
+/* Those that the disk tier can have. */
+#define DISK_POLICIES "lru,random,lrfu,lfu,greedy,cost-aware-lrfu,worth-blind,worth"
 
 /* As given on the command line. */
 struct texts {
-    const char *trace, *workload, *policies, *capacity, *clock, *half_life, *cost_factor, *seed,
-        *measure;
+    const char *trace, *workload, *policies, *capacity, *clock, *half_life, *cost_factor, *tier,
+        *seed, *measure;
     const char *chunks, *parallel, *shuffles, *each; /* mix */
     const char *samples, *epochs, *jobs, *draw;      /* epochs */
     const char *price_request, *price_gb;
@@ -110,6 +112,18 @@ static int parse_policies(struct study *s, const char *list, struct dlc_err *err
     return 0;
 }
 
+static int check_tier(const struct study *s, struct dlc_err *err)
+{
+    for (unsigned i = 0; s->options.tier == SIM_TIER_DISK && i < s->n_contenders; i++) {
+        const char *why = sim_disk_refusal(s->contenders[i]);
+
+        if (why != NULL)
+            return dlc_err_set(err, DLC_EINVAL, "--tier disk, policy %s: %s",
+                               s->contenders[i]->name, why);
+    }
+    return 0;
+}
+
 static int parse_capacity(struct setup *s, const char *one, struct dlc_err *err)
 {
     struct study *y = &s->study;
@@ -185,6 +199,7 @@ static int parse_options(struct setup *s, struct dlc_err *err)
     o->clock = strcmp(x->clock, "job") == 0    ? SIM_CLOCK_JOB
                : strcmp(x->clock, "work") == 0 ? SIM_CLOCK_WORK
                                                : SIM_CLOCK_COST;
+    o->tier = strcmp(x->tier, "disk") == 0 ? SIM_TIER_DISK : SIM_TIER_NONE;
     if (x->half_life != NULL && (!str_parse_dur(x->half_life, &half) || half.ns <= 0))
         return no_number(err, "half-life", x->half_life, "a time like 2s or 1h");
     o->policy.half_life = dlc_dur_seconds(half);
@@ -300,11 +315,15 @@ static int simulate(struct setup *s, bool quiet, struct dlc_err *err)
     int rc = parse_options(s, err);
 
     if (names == NULL)
-        names = mix ? MIX_POLICIES : POLICIES;
+        names = s->study.options.tier == SIM_TIER_DISK ? DISK_POLICIES
+                : mix                                  ? MIX_POLICIES
+                                                       : POLICIES;
     if (capacity == NULL)
         capacity = mix ? MIX_CAPACITY : CAPACITY;
     if (rc == 0)
         rc = parse_policies(&s->study, names, err);
+    if (rc == 0)
+        rc = check_tier(&s->study, err);
     if (rc == 0)
         rc = parse_capacities(s, capacity, err);
     if (rc < 0)
@@ -324,6 +343,7 @@ static bool check_choices(const struct command *cmd, const struct texts *x, int 
 {
     return args_choice(cmd, "workload", x->workload, "mix|epochs", status) &&
            args_choice(cmd, "clock", x->clock, "cost|job|work", status) &&
+           args_choice(cmd, "tier", x->tier, "none|disk", status) &&
            args_choice(cmd, "draw", x->draw, "shuffle|importance", status) &&
            (x->measure == NULL ||
             args_choice(cmd, "measure", x->measure, "seconds|hits|bytes|money", status));
@@ -353,6 +373,8 @@ static int run(const struct command *cmd, int argc, char **argv)
         {"jobs", 0, "N", "epochs: jobs in step (default 1).", NULL, &x->jobs},
         {"draw", 0, "HOW", "epochs: shuffle (default) or importance.", NULL, &x->draw},
         {"clock", 0, "WHAT", "What ages uses: cost (default), job, work.", NULL, &x->clock},
+        {"tier", 0, "WHAT", "none (default): the policy alone; disk: the disk tier with it.", NULL,
+         &x->tier},
         {"half-life", 0, "TIME", "When a use counts half (default: the policy's).", NULL,
          &x->half_life},
         {"cost-factor", 0, "X", "cost-aware-lrfu: power of the cost (default 1; 0: ties only).",
@@ -368,6 +390,7 @@ static int run(const struct command *cmd, int argc, char **argv)
 
     *x = (struct texts){.workload = "mix",
                         .clock = "cost",
+                        .tier = "none",
                         .seed = "1",
                         .parallel = "1",
                         .shuffles = "10",
@@ -396,6 +419,10 @@ const struct command cmd_sim = {
         "Replays who reads what against each policy at each capacity, with the code that the "
         "daemon\n"
         "runs, and prints hits, misses, the seconds and the money that the misses cost.\n"
+        "\n"
+        "With --tier disk the disk tier decides with each policy, as in the daemon: chunks of "
+        "datasets\n"
+        "that jobs read stay, whatever the policy.\n"
         "\n"
         "Policies: lru, lfu, lrfu, random, greedy and cost-aware-lrfu (DLCache's), importance (as "
         "in\n"

@@ -170,6 +170,10 @@ void sim_run(const struct sim_trace *t, const struct sim_contender *c, const str
         sim_bound(t, o, out);
         return;
     }
+    if (o->tier == SIM_TIER_DISK) {
+        sim_run_disk(t, c, o, out);
+        return;
+    }
     r.p = policy_new(c->ops, &o->policy);
     r.items = mem_alloc(((size_t)t->n_chunks + 1) * sizeof(*r.items));
     r.started = mem_zero(((size_t)t->n_datasets + 1) * sizeof(*r.started));

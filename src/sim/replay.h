@@ -31,8 +31,14 @@ enum sim_clock {
     SIM_CLOCK_WORK, /* about what DLCache's simulation took for its own work: nothing decays */
 };
 
+enum sim_tier {
+    SIM_TIER_NONE, /* the policy alone: one order of all chunks */
+    SIM_TIER_DISK, /* the disk tier with that policy: replay_disk.c */
+};
+
 struct sim_options {
     uint64_t capacity; /* bytes */
+    enum sim_tier tier;
     enum sim_clock clock;
     struct policy_options policy;
     struct policy_prices prices; /* for the money that is reported; costs are seconds */
@@ -47,6 +53,8 @@ struct sim_result {
 
 void sim_run(const struct sim_trace *t, const struct sim_contender *c, const struct sim_options *o,
              struct sim_result *out);
+/* Why the disk tier cannot have this contender, and which to choose instead; NULL: it can. */
+const char *sim_disk_refusal(const struct sim_contender *c);
 void sim_result_add(struct sim_result *sum, const struct sim_result *r);
 
 #endif

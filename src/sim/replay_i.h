@@ -14,4 +14,8 @@ void sim_count(const struct sim_trace *t, const struct sim_options *o, uint32_t 
  */
 void sim_bound(const struct sim_trace *t, const struct sim_options *o, struct sim_result *out);
 
+/* Against the disk tier: o->tier is SIM_TIER_DISK. */
+void sim_run_disk(const struct sim_trace *t, const struct sim_contender *c,
+                  const struct sim_options *o, struct sim_result *out);
+
 #endif
