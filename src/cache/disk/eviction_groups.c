@@ -433,6 +433,8 @@ static bool worth_more(struct groups *gs, const struct group *g, double byte_cos
 bool groups_admit(struct groups *gs, const struct group *g, double byte_cost,
                   const struct group *victim, enum life_pressure pressure, double now)
 {
+    if (pressure_of(g) > pressure && gs->ops->admit != NULL && g->item.expected != POLICY_UNKNOWN)
+        return worth_more(gs, g, byte_cost, victim, pressure, now); /* its runs are known */
     if (pressure_of(g) != pressure)
         return pressure_of(g) > pressure; /* jobs are served before those who only may come again */
     if (gs->ops->admit == NULL)

@@ -152,6 +152,37 @@ static void test_admission(void **state)
     tear_down(&s);
 }
 
+/* A job that says how often it will read takes the room of idle chunks that are worth less; one that
+ * does not say takes that of all. */
+static void test_admission_of_declared_runs(void **state)
+{
+    struct setting s;
+    struct group *idle, *job;
+    const double now = 1000;
+
+    (void)state;
+    set_up(&s);
+    idle = group(&s, 1);
+    job = group(&s, 2);
+    for (unsigned i = 0; i < 4; i++) { /* four runs, of which nothing has faded */
+        groups_join(&s.groups, idle, now - COOL);
+        groups_leave(&s.groups, idle, now - COOL);
+    }
+    groups_cost(&s.groups, idle, 1, 1);
+    groups_cost(&s.groups, job, 1, 1);
+    put(&s, idle, 1, 10);
+    groups_join(&s.groups, job, now);
+    assert_ptr_equal(victim(&s, now, LIFE_CALM), idle);
+    assert_true(groups_admit(&s.groups, job, 0, idle, LIFE_CALM, now)); /* it does not say */
+    groups_expect(&s.groups, job, 3);
+    assert_false(groups_admit(&s.groups, job, 0, idle, LIFE_CALM, now));
+    assert_true(groups_admit(&s.groups, job, 2, idle, LIFE_CALM, now)); /* a dear chunk of it */
+    groups_expect(&s.groups, job, 5);
+    assert_true(groups_admit(&s.groups, job, 0, idle, LIFE_CALM, now));
+    assert_false(groups_admit(&s.groups, job, 0.5, idle, LIFE_CALM, now));
+    tear_down(&s);
+}
+
 /* A chunk goes to the group that uses it, but not away from one that jobs read. */
 static void test_claim(void **state)
 {
@@ -666,6 +697,7 @@ int main(void)
         cmocka_unit_test(test_states_decide_first),
         cmocka_unit_test(test_worth_decides_between_equals),
         cmocka_unit_test(test_admission),
+        cmocka_unit_test(test_admission_of_declared_runs),
         cmocka_unit_test(test_claim),
         cmocka_unit_test(test_too_many),
         cmocka_unit_test(test_seen),
