@@ -79,7 +79,7 @@ static int run(const struct command *cmd, int argc, char **argv)
     const char *node = NULL, *state = NULL, *prefix = NULL;
     const struct args_option options[] = {
         {"node", 'n', "NAME", "Those on one node.", NULL, &node},
-        {"state", 's', "STATE", "PREPARE, ACTIVE, COOL_DOWN or INACTIVE.", NULL, &state},
+        {"state", 's', "STATE", "PREPARE, PENDING, ACTIVE, COOL_DOWN or INACTIVE.", NULL, &state},
         {"prefix", 'p', "TEXT", "Those whose keys begin so.", NULL, &prefix},
         API_JSON(&l.json),
         API_END,

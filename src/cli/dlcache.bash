@@ -33,7 +33,7 @@ _dlcache()
     --workload | -w) COMPREPLY=($(compgen -W "mix epochs" -- "$cur")) && return ;;
     --measure | -m) COMPREPLY=($(compgen -W "seconds hits bytes money" -- "$cur")) && return ;;
     --mode) COMPREPLY=($(compgen -W "lazy partitioned" -- "$cur")) && return ;;
-    --state) COMPREPLY=($(compgen -W "PREPARE ACTIVE COOL_DOWN INACTIVE" -- "$cur")) && return ;;
+    --state) COMPREPLY=($(compgen -W "PREPARE PENDING ACTIVE COOL_DOWN INACTIVE" -- "$cur")) && return ;;
     --tier) COMPREPLY=($(compgen -W "memory disk all" -- "$cur")) && return ;;
     esac
     if [[ $cur == -* ]]; then

@@ -81,6 +81,18 @@ static uint64_t zombie_pins(const struct dataset *ds)
     return sum.pins;
 }
 
+/* {"ACTIVE": 12, ...}: only states that chunks are in. */
+static json_t *chunk_states(const struct disk_group_figures *g)
+{
+    json_t *o = json_object();
+
+    for (int i = 0; i < LIFE_STATES; i++)
+        if (g->by_state[i] > 0)
+            json_object_set_new(o, life_name((enum life_state)i),
+                                json_integer((json_int_t)g->by_state[i]));
+    return o;
+}
+
 static json_t *dataset_json(struct dataset *ds)
 {
     struct mem_session_stats sum = ds->readers.ended;
@@ -132,6 +144,7 @@ static json_t *dataset_json(struct dataset *ds)
         disk_group_figures(ds->node->disk, ds->disk.group, &g);
         json_object_set_new(o, "state", json_string(life_name(g.state)));
         json_object_set_new(o, "jobs", json_integer(g.jobs));
+        json_object_set_new(o, "chunk_states", chunk_states(&g));
         json_object_set_new(o, "disk_chunks", json_integer((json_int_t)g.chunks));
         json_object_set_new(o, "disk_bytes", json_integer((json_int_t)g.bytes));
     }

@@ -18,8 +18,9 @@
 #define CHUNK_NONE UINT32_MAX
 
 enum chunk_flags {
-    CHUNK_USED = 1 << 0, /* the slot holds a chunk */
-    CHUNK_BUSY = 1 << 1, /* its file is being renamed or unlinked; in no recency list */
+    CHUNK_USED = 1 << 0,    /* the slot holds a chunk */
+    CHUNK_BUSY = 1 << 1,    /* its file is being renamed or unlinked; in no recency list */
+    CHUNK_LEAVING = 1 << 2, /* BUSY because it is being removed */
     CHUNK_RESTORED =
         1 << 3, /* found by a scan and not used since: its place in the list is a guess */
     CHUNK_VERIFYING = 1 << 4, /* by some thread */

@@ -250,6 +250,22 @@ bool disk_has(struct disk *d, struct chunk_id id)
     return slot != CHUNK_NONE;
 }
 
+int disk_chunk_state(struct disk *d, struct chunk_id id, enum life_state *out)
+{
+    uint32_t slot;
+
+    disk_check(d);
+    disk_lock(d);
+    groups_tick(&d->groups, disk_now());
+    slot = chunks_find(&d->table, id);
+    if (slot != CHUNK_NONE && (d->table.chunks[slot].flags & CHUNK_LEAVING) != 0)
+        slot = CHUNK_NONE;
+    if (slot != CHUNK_NONE)
+        *out = groups_chunk_state(&d->groups, &d->table, slot);
+    disk_unlock(d);
+    return slot == CHUNK_NONE ? DLC_EMISS : 0;
+}
+
 void disk_forget(struct disk *d, const struct chunk_name *n)
 {
     uint32_t slot;

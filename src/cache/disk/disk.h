@@ -86,6 +86,7 @@ struct disk_group_figures {
     enum life_state state;
     uint32_t jobs;
     uint64_t chunks, bytes;
+    uint64_t by_state[LIFE_STATES]; /* chunks; those that are PREPARE are not among `chunks` */
 };
 void disk_group_figures(struct disk *d, uint32_t group, struct disk_group_figures *out);
 
@@ -101,6 +102,8 @@ enum disk_presence disk_lookup(struct disk *d, struct chunk_id id);
 
 /* Is the chunk there? If so, it belongs to the group of `id` from now on. */
 bool disk_has(struct disk *d, struct chunk_id id);
+/* The state of a chunk; DLC_EMISS: it is not there, and not being put there. */
+int disk_chunk_state(struct disk *d, struct chunk_id id, enum life_state *out);
 
 /* Read a chunk of exactly len bytes into dst and verify it. DLC_EMISS: not there. DLC_ECORRUPT: it
  * was damaged and has been dropped. */

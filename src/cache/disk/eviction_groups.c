@@ -16,6 +16,7 @@ static void publish(const struct groups *gs, const struct group *g)
 
     atomic_store_explicit(&s->chunks, g->n, memory_order_relaxed);
     atomic_store_explicit(&s->bytes, g->bytes, memory_order_relaxed);
+    atomic_store_explicit(&s->read, g->n_read, memory_order_relaxed);
     atomic_store_explicit(&s->jobs, g->life.jobs, memory_order_relaxed);
     atomic_store_explicit(&s->state, (uint8_t)g->life.state, memory_order_relaxed);
 }
@@ -31,6 +32,16 @@ void groups_seen(const struct groups *gs, uint32_t number, struct disk_group_fig
         .chunks = atomic_load_explicit(&s->chunks, memory_order_relaxed),
         .bytes = atomic_load_explicit(&s->bytes, memory_order_relaxed),
     };
+    out->by_state[LIFE_PREPARE] = atomic_load_explicit(&s->preparing, memory_order_relaxed);
+    if (out->state ==
+        LIFE_ACTIVE) { /* each is loaded by itself: they may be of different moments */
+        uint64_t read = atomic_load_explicit(&s->read, memory_order_relaxed);
+
+        out->by_state[LIFE_ACTIVE] = DLC_MIN(read, out->chunks);
+        out->by_state[LIFE_PENDING] = out->chunks - DLC_MIN(read, out->chunks);
+    } else {
+        out->by_state[out->state] = out->chunks;
+    }
 }
 
 static struct group *group_new(struct groups *gs, const char *name, double now)
@@ -193,6 +204,10 @@ void groups_join(struct groups *gs, struct group *g, double now)
     /* those who join a run are its ranks, or share its reads */
     if (g->life.jobs == 0 && uses_runs(gs))
         policy_access(order_of(gs, g), &g->item, now);
+    if (g->life.jobs == 0) { /* all that is there is PENDING */
+        g->run++;
+        g->n_read = 0;
+    }
     life_join(&g->life, now);
     enter_order(gs, g);
 }
@@ -263,6 +278,15 @@ void groups_chunk_cost(struct groups *gs, struct chunks *t, uint32_t slot, doubl
     }
 }
 
+/* It is used: ACTIVE in this run, if jobs read it. */
+static void mark_read(struct group *g, struct chunk_rank *k)
+{
+    if (g->life.jobs == 0 || k->run == g->run)
+        return;
+    k->run = g->run;
+    g->n_read++;
+}
+
 /* It has come, in a list of its group already: rank it. `used`: just now. */
 static void rank(struct groups *gs, struct chunks *t, uint32_t slot, bool used, double now)
 {
@@ -277,8 +301,11 @@ static void rank(struct groups *gs, struct chunks *t, uint32_t slot, bool used, 
     k->item.turn = c->stamped; /* when it was used, as far as its file tells */
     if (uses_runs(gs))
         policy_expect(g->policy, &k->item, 1); /* all of a group alike: cost decides */
-    if (used)
+    k->run = 0;
+    if (used) {
         policy_access(g->policy, &k->item, now);
+        mark_read(g, k);
+    }
     policy_insert(g->policy, &k->item);
 }
 
@@ -327,8 +354,12 @@ void groups_unlink(struct groups *gs, struct chunks *t, uint32_t slot)
     struct group *g = group_of(gs, t, slot);
 
     chunks_unlink(t, &g->chunks, slot);
-    if (g->number != GROUP_UNKNOWN)
+    if (g->number != GROUP_UNKNOWN) {
+        const struct chunk_rank *k = rank_of(gs, slot);
+
+        g->n_read -= g->life.jobs > 0 && k->run == g->run;
         policy_remove(g->policy, &rank_of(gs, slot)->item);
+    }
     g->n--;
     g->bytes -= t->chunks[slot].size;
     place(gs, g);
@@ -356,7 +387,18 @@ void groups_touch(struct groups *gs, struct chunks *t, uint32_t slot, double now
     if (!k->costed)
         policy_set_cost(g->policy, &k->item, (double)k->item.size * cost_of_byte(g));
     policy_access(g->policy, &k->item, now);
+    mark_read(g, k);
     place(gs, g);
+    publish(gs, g);
+}
+
+enum life_state groups_chunk_state(struct groups *gs, struct chunks *t, uint32_t slot)
+{
+    const struct group *g = group_of(gs, t, slot);
+
+    if ((t->chunks[slot].flags & CHUNK_BUSY) != 0)
+        return LIFE_PREPARE;
+    return life_of_chunk(&g->life, g->number != GROUP_UNKNOWN && rank_of(gs, slot)->run == g->run);
 }
 
 void groups_claim(struct groups *gs, struct chunks *t, uint32_t slot, uint32_t number)

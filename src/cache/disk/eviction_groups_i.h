@@ -45,6 +45,7 @@
 struct chunk_rank {
     struct policy_item item; /* id: the slot. cost: its own, or the mean of its group when ranked */
     bool costed;             /* its own cost is known */
+    uint32_t run;            /* of the group, in which it was used; 0: none */
 };
 
 struct group {
@@ -56,6 +57,8 @@ struct group {
     struct policy *policy;    /* ranks its chunks; NULL: group 0, or it never had any */
     struct chunk_list chunks; /* in order of use */
     uint32_t n;               /* chunks in the list */
+    uint32_t run;             /* how often jobs came when there were none */
+    uint32_t n_read;          /* chunks used in this run; counted while there are jobs */
     uint64_t bytes;           /* of them */
     double cost;              /* of what was fetched so far */
     uint64_t fetched;         /* bytes */
@@ -65,6 +68,8 @@ struct group {
 /* W with the groups, R any, relaxed: figures. By number. */
 struct group_seen {
     _Atomic uint64_t chunks, bytes;
+    _Atomic uint64_t read;      /* chunks ACTIVE, while there are jobs; the others are PENDING */
+    _Atomic uint64_t preparing; /* W any: chunks being written */
     _Atomic uint32_t jobs;
     _Atomic uint8_t state; /* enum life_state */
 };
@@ -115,6 +120,7 @@ void groups_unlink(struct groups *gs, struct chunks *t, uint32_t slot);
 void groups_forget(struct groups *gs,
                    uint32_t slot); /* the chunk is gone, its slot will be reused */
 void groups_touch(struct groups *gs, struct chunks *t, uint32_t slot, double now); /* it is used */
+enum life_state groups_chunk_state(struct groups *gs, struct chunks *t, uint32_t slot);
 /* A chunk in a list is used by a group: (EVICTION-GROUPS-3). */
 void groups_claim(struct groups *gs, struct chunks *t, uint32_t slot, uint32_t number);
 

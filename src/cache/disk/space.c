@@ -85,7 +85,7 @@ bool disk_remove_locked(struct disk *d, uint32_t slot)
     int rc;
 
     dlc_mtx_assert_held(&d->mtx);
-    d->table.chunks[slot].flags |= CHUNK_BUSY;
+    d->table.chunks[slot].flags |= CHUNK_BUSY | CHUNK_LEAVING;
     groups_unlink(&d->groups, &d->table, slot);
     d->leaving++;
     disk_unlock(d);
@@ -107,7 +107,7 @@ bool disk_remove_locked(struct disk *d, uint32_t slot)
         groups_forget(&d->groups, slot);
         chunks_remove(&d->table, slot);
     } else {
-        d->table.chunks[slot].flags &= (uint16_t)~CHUNK_BUSY;
+        d->table.chunks[slot].flags &= (uint16_t) ~(CHUNK_BUSY | CHUNK_LEAVING);
         groups_link_stuck(&d->groups, &d->table, slot); /* not the next victim again */
     }
     dlc_cond_broadcast(&d->changed);

@@ -26,6 +26,7 @@ struct draft {
     int fd;
     uint64_t len;
     struct disk_path path;
+    uint16_t group;
 };
 
 struct disk_fill {
@@ -63,8 +64,17 @@ static int write_failed(struct disk *d, const char *path, struct dlc_err *err)
     return disk_we_lack(e) ? disk_lacking(err) : rc;
 }
 
+/* A chunk of the draft's group begins or ends to be PREPARE. */
+static void count_preparing(struct disk *d, const struct draft *f, bool begins)
+{
+    _Atomic uint64_t *n = &d->groups.seen[f->group].preparing;
+
+    atomic_fetch_add_explicit(n, begins ? 1 : UINT64_MAX, memory_order_relaxed); /* a figure */
+}
+
 static void draft_release(struct disk *d, struct draft *f)
 {
+    count_preparing(d, f, false);
     os_close(&f->fd);
     os_unlink(f->path.s);
     disk_unreserve(d, f->len);
@@ -97,6 +107,7 @@ static int draft_begin(struct disk *d, struct chunk_id id, uint64_t len, struct 
 
     f->fd = -1;
     f->len = len;
+    f->group = (uint16_t)id.group;
     snprintf(f->path.s, sizeof(f->path.s), "%s/tmp/%016llx%016llx.%llx.tmp", d->root,
              (unsigned long long)id.hi, (unsigned long long)id.lo,
              (unsigned long long)atomic_fetch_add_explicit(&d->serial, 1, memory_order_relaxed));
@@ -109,8 +120,10 @@ static int draft_begin(struct disk *d, struct chunk_id id, uint64_t len, struct 
         if (rc < 0)
             rc = write_failed(d, f->path.s, err);
         disk_allocated(d, len);
-        if (rc == 0)
+        if (rc == 0) {
+            count_preparing(d, f, true);
             return 0;
+        }
         disk_unreserve(d, len);
         if (!full || !disk_evict_more(d, id, len))
             return rc;
@@ -238,6 +251,7 @@ static int draft_commit(struct disk *d, struct draft *f, struct chunk_id id, uin
     disk_unlock(d);
     if (rc == 0) {
         count(disk_stores);
+        count_preparing(d, f, false);
         os_close(&f->fd);
         return 0;
     }

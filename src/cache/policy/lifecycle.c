@@ -44,10 +44,16 @@ bool life_tick(struct life *l, double now, double cool_down)
     return true;
 }
 
+enum life_state life_of_chunk(const struct life *dataset, bool read)
+{
+    return dataset->state == LIFE_ACTIVE && !read ? LIFE_PENDING : dataset->state;
+}
+
 bool life_evictable(const struct life *l, enum life_pressure pressure)
 {
     switch (l->state) {
     case LIFE_PREPARE: return false;
+    case LIFE_PENDING:
     case LIFE_ACTIVE: return pressure == LIFE_DIRE;
     case LIFE_COOL_DOWN: return pressure != LIFE_CALM;
     case LIFE_INACTIVE: return true;
@@ -57,7 +63,7 @@ bool life_evictable(const struct life *l, enum life_pressure pressure)
 
 const char *life_name(enum life_state state)
 {
-    static const char *const names[] = {"PREPARE", "ACTIVE", "COOL_DOWN", "INACTIVE"};
+    static const char *const names[] = {"PREPARE", "ACTIVE", "COOL_DOWN", "INACTIVE", "PENDING"};
 
     return names[state];
 }

@@ -12,6 +12,9 @@
  * PREPARE: its bytes are being fetched or unpacked. ACTIVE: n jobs read it. COOL_DOWN: no job reads
  * it, but one did a short while ago and may come again. INACTIVE: may be evicted.
  *
+ * A single chunk of a dataset whose jobs run is PENDING until one of them has read it, then ACTIVE:
+ * life_of_chunk(). Both are evicted under the same pressure.
+ *
  * (LIFECYCLE-1) Only INACTIVE is evicted; under pressure COOL_DOWN and then ACTIVE too, never
  *               PREPARE.
  * (LIFECYCLE-2) The count of jobs is right in every state: jobs may join and leave in
@@ -25,7 +28,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum life_state { LIFE_PREPARE, LIFE_ACTIVE, LIFE_COOL_DOWN, LIFE_INACTIVE };
+/* Stores have the numbers. */
+enum life_state { LIFE_PREPARE, LIFE_ACTIVE, LIFE_COOL_DOWN, LIFE_INACTIVE, LIFE_PENDING };
+#define LIFE_STATES (LIFE_PENDING + 1)
 
 enum life_pressure {
     LIFE_CALM,  /* evict what nobody needs */
@@ -46,6 +51,10 @@ void life_ready(struct life *l, double now); /* preparation has succeeded */
 
 /* Let time pass. True when the state changed, from COOL_DOWN to INACTIVE. */
 bool life_tick(struct life *l, double now, double cool_down);
+
+/* The state of a complete chunk whose dataset is in this life. read: since the first of the jobs
+ * that read it now has begun. */
+enum life_state life_of_chunk(const struct life *dataset, bool read);
 
 bool life_evictable(const struct life *l, enum life_pressure pressure);
 const char *life_name(enum life_state state); /* "COOL_DOWN" */

@@ -19,12 +19,12 @@ static bool read_state(const struct http_request *r, int *out, struct http_reply
     *out = -1;
     if (s == NULL)
         return true;
-    for (int i = LIFE_PREPARE; i <= LIFE_INACTIVE; i++)
+    for (int i = LIFE_PREPARE; i < LIFE_STATES; i++)
         if (strcasecmp(s, life_name((enum life_state)i)) == 0) {
             *out = i;
             return true;
         }
-    refuse_field(reply, "", "state", "must be PREPARE, ACTIVE, COOL_DOWN or INACTIVE");
+    refuse_field(reply, "", "state", "must be PREPARE, PENDING, ACTIVE, COOL_DOWN or INACTIVE");
     return false;
 }
 
@@ -34,7 +34,7 @@ static json_t *chunk_json(const struct store_chunk *k)
     json_t *out = json_pack("{s:s, s:s, s:s, s:I, s:f, s:i, s:s, s:i, s:s}", "key", k->key, "etag",
                             k->etag, "node", k->node, "size", (json_int_t)k->size, "cost", k->cost,
                             "references", (int)k->references, "state",
-                            k->state <= LIFE_INACTIVE ? life_name((enum life_state)k->state) : "?",
+                            k->state < LIFE_STATES ? life_name((enum life_state)k->state) : "?",
                             "jobs", (int)k->jobs, "changed", changed);
 
     mem_free(&changed);

@@ -50,7 +50,7 @@ static bool state_at(const json_t *row, size_t i, uint8_t *out)
 {
     const char *s = text_at(row, i, 32);
 
-    for (int state = LIFE_PREPARE; s != NULL && state <= LIFE_INACTIVE; state++)
+    for (int state = LIFE_PREPARE; s != NULL && state < LIFE_STATES; state++)
         if (strcasecmp(s, life_name((enum life_state)state)) == 0) {
             *out = (uint8_t)state;
             return true;

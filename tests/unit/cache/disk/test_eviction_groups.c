@@ -635,6 +635,71 @@ static void test_idle_goes_for_active(void **state)
     disk_close(&d);
 }
 
+static void assert_states(struct disk *d, uint32_t g, uint64_t prepare, uint64_t pending,
+                          uint64_t active, uint64_t cool_down, uint64_t inactive)
+{
+    struct disk_group_figures f = in_group(d, g);
+
+    assert_int_equal(f.by_state[LIFE_PREPARE], prepare);
+    assert_int_equal(f.by_state[LIFE_PENDING], pending);
+    assert_int_equal(f.by_state[LIFE_ACTIVE], active);
+    assert_int_equal(f.by_state[LIFE_COOL_DOWN], cool_down);
+    assert_int_equal(f.by_state[LIFE_INACTIVE], inactive);
+}
+
+static void assert_state(struct disk *d, unsigned i, enum life_state want)
+{
+    enum life_state state;
+
+    assert_int_equal(disk_chunk_state(d, id_of(i), &state), 0);
+    assert_string_equal(life_name(state), life_name(want));
+}
+
+/* Each chunk has a life of its own: written, waiting for the job that runs, read by it. */
+static void test_life_of_chunks(void **state)
+{
+    struct disk *d = open_cooling(100000);
+    uint32_t g = disk_group(d, 1, "g");
+    enum life_state none;
+    struct chunk_id id = id_of(9);
+    struct disk_fill *f;
+
+    (void)state;
+    for (unsigned i = 0; i < 3; i++)
+        assert_int_equal(store_in(d, g, i, 1000), 0);
+    assert_states(d, g, 0, 0, 0, 3, 0);
+    disk_group_join(d, g);
+    assert_states(d, g, 0, 3, 0, 0, 0);
+    assert_int_equal(fetch(d, 1, 1000), 0);
+    assert_int_equal(fetch(d, 1, 1000), 0);
+    assert_states(d, g, 0, 2, 1, 0, 0);
+    assert_state(d, 0, LIFE_PENDING);
+    assert_state(d, 1, LIFE_ACTIVE);
+    id.group = g;
+    assert_int_equal(disk_fill_begin(d, id, 500, &f, NULL), 0);
+    assert_states(d, g, 1, 2, 1, 0, 0);
+    disk_fill_abandon(d, &f);
+    assert_int_equal(disk_chunk_state(d, id, &none), DLC_EMISS);
+    assert_int_equal(disk_fill_begin(d, id, 500, &f, NULL), 0);
+    memset(disk_fill_data(f), 7, 500);
+    assert_int_equal(disk_fill_commit(d, &f, NULL), 0);
+    assert_states(d, g, 0, 2, 2, 0, 0); /* what comes while jobs run comes for one of them */
+    disk_group_join(d, g);              /* another one: what was read stays ACTIVE */
+    disk_group_leave(d, g);
+    assert_states(d, g, 0, 2, 2, 0, 0);
+    disk_drop(d, id_of(1));
+    assert_states(d, g, 0, 2, 1, 0, 0);
+    disk_group_leave(d, g);
+    assert_states(d, g, 0, 0, 0, 3, 0);
+    assert_state(d, 0, LIFE_COOL_DOWN);
+    dlc_clock_advance(DLC_SEC(2 * COOL));
+    assert_states(d, g, 0, 0, 0, 0, 3);
+    assert_state(d, 0, LIFE_INACTIVE);
+    disk_group_join(d, g); /* the next run: nothing of it is read yet */
+    assert_states(d, g, 0, 3, 0, 0, 0);
+    disk_close(&d);
+}
+
 /* A lower limit and a chunk that cannot be done without take what jobs read. */
 static void test_pressure(void **state)
 {
@@ -710,6 +775,7 @@ int main(void)
         cmocka_unit_test(test_refusals),
         disk_test(test_larger_than_the_disk),
         disk_test(test_idle_goes_for_active),
+        disk_test(test_life_of_chunks),
         disk_test(test_pressure),
         disk_test(test_restart),
     };
