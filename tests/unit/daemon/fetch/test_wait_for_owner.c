@@ -298,7 +298,7 @@ static void some_do_not_wait(void **state)
     struct waiter w = {.done = on_answer};
 
     (void)state;
-    fetch_bypass(ds, sample);
+    fetch_ahead(&(struct session){.ds = ds, .bypasses_cache = true}, sample);
     await_sample(sample);
     memory_evict(n.own_memory->memory, ds->index, sample);
     dlc_list_init(&w.of_fetch);
