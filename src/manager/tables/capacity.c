@@ -287,8 +287,7 @@ static void describe(const struct node_info *from, const struct job *jobs, size_
                                                ? (unsigned)json_u64_at(from->figures, "gpus_free")
                                                : from->gpus,
                               .cached = node_bytes_of(from, dataset),
-                              .free = plus(open, evictable_on(from, jobs, n_jobs, dataset)),
-                              .total = node_space(from)};
+                              .free = plus(open, evictable_on(from, jobs, n_jobs, dataset))};
 }
 
 json_t *capacity_place(const struct node_info *nodes, size_t n, const struct job *jobs,

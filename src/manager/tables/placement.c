@@ -27,17 +27,19 @@ static uint64_t room(const struct place_node *n)
 
 static void weigh(struct place_node *nodes, size_t n, const struct place_ask *ask)
 {
-    uint64_t anywhere = 0;
+    uint64_t cached = 0, space = 0;
 
-    for (size_t i = 0; i < n; i++)
-        anywhere = plus(anywhere, nodes[i].usable ? nodes[i].cached : 0);
+    for (size_t i = 0; i < n; i++) {
+        cached = plus(cached, nodes[i].usable ? nodes[i].cached : 0);
+        space = plus(space, nodes[i].usable ? nodes[i].free : 0);
+    }
     for (size_t i = 0; i < n; i++) {
         struct place_node *p = &nodes[i];
 
         p->weight = !p->usable
                         ? 0
                         : (p->gpus_free >= ask->gpus ? 1 : 0) + share(p->cached, ask->bytes) +
-                              (1 - share(anywhere, ask->bytes)) * share(p->free, p->total);
+                              (1 - share(cached, ask->bytes)) * share(p->free, space);
     }
 }
 

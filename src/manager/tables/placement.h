@@ -2,9 +2,12 @@
 /*
  * Placement: on which nodes a dataset goes, by DLCache's rule. Pure.
  *
- *     weight = (1 if the node has the GPUs asked for, else 0)
- *            + share of the dataset's bytes that are there already
- *            + (1 - share cached anywhere) x free space / total space
+ *     weight = I + (k + alpha (D - K)) / D
+ *
+ *     I      1 if the node has the GPUs asked for, else 0
+ *     k, K   bytes of the dataset on this node, and on all usable nodes
+ *     D      bytes of the dataset
+ *     alpha  free space of this node / free space of all usable nodes
  */
 #ifndef DLC_MANAGER_TABLES_PLACEMENT_H
 #define DLC_MANAGER_TABLES_PLACEMENT_H
@@ -16,9 +19,9 @@
 struct place_node {
     bool usable; /* alive, not draining */
     unsigned gpus_free;
-    uint64_t cached;      /* bytes of this dataset on it */
-    uint64_t free, total; /* space for chunks; free counts what may be evicted */
-    double weight;        /* out */
+    uint64_t cached; /* bytes of this dataset on it */
+    uint64_t free;   /* space for chunks, with what may be evicted */
+    double weight;   /* out */
 };
 
 struct place_ask {
