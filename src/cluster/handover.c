@@ -56,7 +56,7 @@
 enum phase { IDLE, COUNTING, MOVING, DONE };
 
 /* What could not be handed over. */
-struct left {
+struct unmoved {
     uint64_t samples, bytes; /* all of it */
     uint64_t no_room, no_room_bytes, failed;
     uint64_t unpacked_bytes;
@@ -79,7 +79,7 @@ struct handover {
     uint64_t done, bytes;            /* the new owners have them */
     uint64_t counted, counted_bytes; /* found by this walk, to be moved */
     uint64_t unpacked_bytes;         /* of unpacked archives, found by this walk */
-    struct left left, carried;
+    struct unmoved left, carried;
     unsigned tries;  /* walks that have left copies, since owners changed */
     uint64_t later;  /* the new owner has another view: it will have ours in a moment ... */
     unsigned laters; /* ... unless it had not after so many walks */
@@ -315,7 +315,7 @@ static void walk_begin(struct handover *h, enum phase phase, struct dlc_dur afte
     h->again = false;
     if (phase == COUNTING)
         h->counted = h->counted_bytes = h->unpacked_bytes = 0;
-    h->left = (struct left){0};
+    h->left = (struct unmoved){0};
     h->later = 0;
     h->due = dlc_mono_now();
     handover_go_on(h, after);
@@ -325,7 +325,7 @@ static void walk_begin(struct handover *h, enum phase phase, struct dlc_dur afte
 static void walk_all(struct handover *h)
 {
     h->from = 0;
-    h->carried = (struct left){0};
+    h->carried = (struct unmoved){0};
     h->error = (struct dlc_err)DLC_ERR_INIT;
     h->lost = false;
     if (h->draining && h->node->member->inventory_read)
@@ -354,7 +354,7 @@ static void carry_on(struct handover *h)
     h->carried.failed += h->left.failed;
     h->carried.unpacked_bytes += h->unpacked_bytes;
     h->counted = h->counted_bytes = h->unpacked_bytes = 0;
-    h->left = (struct left){0};
+    h->left = (struct unmoved){0};
 }
 
 static struct dlc_dur retry_after(const struct handover *h)

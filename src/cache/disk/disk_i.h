@@ -130,7 +130,7 @@ static inline struct disk *disk_check(struct disk *d)
 
 static inline struct chunk_name chunk_name_of(const struct chunk *c)
 {
-    return (struct chunk_name){{c->hi, c->lo, c->group}, c->size, c->checksum};
+    return (struct chunk_name){{.hi = c->hi, .lo = c->lo, .group = c->group}, c->size, c->checksum};
 }
 
 /* Is it we who lack something, not the device that fails? Then the chunk is none the worse, and the

@@ -510,7 +510,7 @@ static void fetch_walk(struct fetch *f)
     for (; f->row < f->end_row; f->row++) {
         const struct fetch_source *s = p->sources[f->row];
 
-        if (f->take_from != NULL && s->remote && s != &fetch_from_previous_owner)
+        if (f->take_from != NULL && s->remote && !s->gives_copies)
             continue;
         if (s->can_serve != NULL && !s->can_serve(f))
             continue;
@@ -671,8 +671,7 @@ bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w)
     const struct fetch *f = map_get(&ds->fetching, sample);
     struct fetch_request r = {.goal = FETCH_MEMORY, .waiter = w, .for_peer = true};
 
-    if (f != NULL && f->attempt != NULL &&
-        (f->attempt->source == &fetch_from_peer || f->attempt->source == &fetch_wait_for_owner))
+    if (f != NULL && f->attempt != NULL && f->attempt->source->waits_for_owner)
         return false; /* that peer may be waiting for us; a previous owner waits for nobody */
     if (mem_index_ready(ds->index, sample))
         session_answer(w, 0, NULL);

@@ -49,7 +49,9 @@ struct fetch_source {
     const char *name;
     enum fetch_tier tier;
     bool remote; /* reads over the network: needs a destination, not asked while the daemon stops */
-    size_t state_size; /* bytes of fetch_attempt.state */
+    bool waits_for_owner; /* another node may be asked, which may wait for this one */
+    bool gives_copies;    /* fetch_take() asks it */
+    size_t state_size;    /* bytes of fetch_attempt.state */
 
     /* The pipeline goes on to the next source when this one takes longer than four times the 99th
      * percentile of its reads, within [least, most], and a second more for each `slowest` MB. When

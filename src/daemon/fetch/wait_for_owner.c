@@ -87,6 +87,7 @@ const struct fetch_source fetch_wait_for_owner = {
     .name = "wait for the owner",
     .tier = TIER_PEER,
     .remote = true,
+    .waits_for_owner = true,
     .state_size = sizeof(struct wait_state),
     .can_serve = can_wait,
     .start = wait_start,
