@@ -10,7 +10,7 @@
 #include "base/syscalls.h"
 #include "base/str.h"
 
-#define TOKEN_MAX 1024
+#define TOKEN_MAX 8192 /* those of service accounts have about 1,200 characters */
 
 /* It becomes part of a header line. */
 static int check(const char *token, const char *from, struct dlc_err *err)

@@ -10,6 +10,7 @@
 #include "cli/commands.h"
 #include "cli/server.h"
 #include "manager/manager.h"
+#include "operator/kube/node_review.h"
 #include "sandbox/sandbox.h"
 
 #define LISTEN_DEFAULT "127.0.0.1:7070"
@@ -44,11 +45,41 @@ static void announce(struct server *s, const struct manager *c, const char *sock
                  config->dir);
 }
 
+static int review(void *arg, const char *token, char **node, struct dlc_err *err)
+{
+    return node_review_ask(arg, token, node, err);
+}
+
+/* Nodes may be pods, whose tokens Kubernetes knows. */
+static int open_reviewer(const struct config *config, struct kube_config *kube,
+                         struct node_reviewer *out, struct dlc_err *err)
+{
+    struct node_review *r = NULL;
+    int rc = 0;
+
+    if (config->node_account[0] == '\0')
+        return 0;
+    rc = kube_config_load(kube, NULL, NULL, err);
+    if (rc == 0)
+        rc = node_review_new(kube, config->node_account, &r, err);
+    if (rc == 0)
+        *out = (struct node_reviewer){review, r};
+    return rc;
+}
+
+static void close_reviewer(struct node_reviewer *v, struct kube_config *kube)
+{
+    struct node_review *r = v->arg;
+
+    node_review_free(&r);
+    kube_config_release(kube);
+}
+
 static int manage(struct server *s, struct dlc_err *err)
 {
     const struct config *config = s->config;
     char *socket = socket_path(config->dir);
-    const struct manager_config cc = {
+    struct manager_config cc = {
         .dir = config->dir,
         .store = or_null(config->store),
         .listen = config->listen[0] != '\0' ? config->listen : LISTEN_DEFAULT,
@@ -69,6 +100,7 @@ static int manage(struct server *s, struct dlc_err *err)
     };
     const struct sandbox_plan plan = {
         .role = SANDBOX_MANAGER, .config = config, .as_user = server_open_log};
+    struct kube_config kube = KUBE_CONFIG_INIT;
     struct manager *c = NULL;
     sigset_t ends;
     int rc;
@@ -76,12 +108,15 @@ static int manage(struct server *s, struct dlc_err *err)
     server_block_signals(&ends);
     rc = sandbox_enter(&plan, err);
     if (rc == 0)
+        rc = open_reviewer(config, &kube, &cc.reviewer, err);
+    if (rc == 0)
         rc = manager_open(&cc, &c, err);
     if (rc == 0) {
         announce(s, c, socket);
         server_wait(s, &ends);
         manager_close(&c);
     }
+    close_reviewer(&cc.reviewer, &kube);
     mem_free(&socket);
     return rc;
 }

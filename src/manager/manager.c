@@ -286,6 +286,7 @@ int manager_open(const struct manager_config *config, struct manager **out, stru
     m->tables.leader.ttl = or_default(config->lock_ttl, DLC_SEC(10));
     m->api = (struct api){.tag = API_TAG, .tables = &m->tables, .started = dlc_mono_now()};
     m->api.no_shared_node_token = config->no_shared_node_token;
+    m->api.reviewer = config->reviewer;
     m->api.certificate_life = or_default(config->certificate_life, DLC_SEC(48 * 3600));
     event_streams_init(&m->api.streams);
     if (config->tenant_networks != NULL)

@@ -18,6 +18,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "manager/routes/node_reviewer.h"
 
 struct manager;
 
@@ -38,6 +39,7 @@ struct manager_config {
     struct dlc_dur lock_ttl;         /* 0: 10 s */
     struct dlc_dur certificate_life; /* of certificates of nodes; 0: 48 h */
     bool no_shared_node_token;       /* DIR/node.token opens nothing */
+    struct node_reviewer reviewer;   /* of tokens that are not the manager's */
 };
 
 int manager_open(const struct manager_config *c, struct manager **out, struct dlc_err *err);

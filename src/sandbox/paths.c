@@ -56,6 +56,7 @@ static const char *const variables[] = {
     "DLCACHE_CONFIG",
     "GOOGLE_APPLICATION_CREDENTIALS",
     "HOSTALIASES",
+    "KUBECONFIG",
     "OPENSSL_CONF",
     "SSL_CERT_DIR",
     "SSL_CERT_FILE",

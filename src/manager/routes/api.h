@@ -26,6 +26,7 @@
 #include "base/clock.h"
 #include "manager/routes/auth.h"
 #include "manager/routes/events.h"
+#include "manager/routes/node_reviewer.h"
 #include "manager/store/seal.h"
 #include "manager/tables/authority.h"
 #include "manager/tables/tables.h"
@@ -44,6 +45,7 @@ struct api {
     struct dlc_dur certificate_life;      /* of nodes */
     struct authority_trust trust;         /* whose certificates are valid */
     bool no_shared_node_token;            /* nodes have tokens of their own */
+    struct node_reviewer reviewer;
     struct dlc_mono started;
     struct ticket_signer *tickets;
 };

@@ -188,14 +188,36 @@ bool caller_sees(const struct caller *who, const char *tenant)
     return who->role == ROLE_TENANT && tenant != NULL && strcmp(who->tenant, tenant) == 0;
 }
 
+/* A token that is not ours, of a node that joins. */
+static int review_caller(struct api *api, const char *token, struct caller *out,
+                         struct dlc_err *err)
+{
+    char *node = NULL;
+    int rc = api->reviewer.review(api->reviewer.arg, token, &node, err);
+
+    *out = (struct caller){0};
+    if (rc == 0 && !str_is_name(node))
+        rc = dlc_err_set(err, DLC_EDENIED, "%.80s is not a name of a node here: " STR_NAME_RULE,
+                         node);
+    if (rc == 0) {
+        out->role = ROLE_NODE;
+        out->joins = true;
+        snprintf(out->node, sizeof(out->node), "%s", node);
+    }
+    mem_free(&node);
+    return rc;
+}
+
 /* As token_caller(), and of single nodes. */
-static int request_caller(struct api *api, const char *token, struct caller *out,
+static int request_caller(struct api *api, const char *token, bool joins, struct caller *out,
                           struct dlc_err *err)
 {
     int rc = token_caller(api, token, out, err);
     unsigned char hash[SHA256_LEN];
     struct node_token n;
 
+    if (rc == DLC_EDENIED && !looks_like_token(token) && joins && api->reviewer.review != NULL)
+        return review_caller(api, token, out, err);
     if (rc != DLC_EDENIED || !looks_like_token(token))
         return rc;
     *out = (struct caller){0};
@@ -220,6 +242,8 @@ static void refuse_token(struct api *api, struct http_request *r, struct http_re
                      "%s; send Authorization: Bearer with a token that `dlcache tenant` or the "
                      "manager's directory gave",
                      err->text);
+    else if (!looks_like_token(r->token))
+        http_problem(reply, 503, "Not known yet", "%s", err->text);
     else
         reply_store_error(api, r, reply, err);
 }
@@ -317,7 +341,8 @@ bool auth_check(struct http_request *r, const struct http_route *route, struct h
     if (roles == 0)
         return true;
     if (r->token != NULL) {
-        if (request_caller(api, r->token, &current.who, &err) < 0) {
+        if (request_caller(api, r->token, (route->roles & ROUTE_JOINS) != 0, &current.who, &err) <
+            0) {
             refuse_token(api, r, reply, &err);
             return false;
         }

@@ -10,6 +10,8 @@
  *
  * A node may have a token of its own (tables/node_token.h), which speaks for this node alone. Such
  * tokens count in the check alone: at other places, such as the socket of a node, they are unknown.
+ * A token of another form goes to the reviewer (node_reviewer.h), if there is one, where a node
+ * joins and nowhere else.
  *
  * A token, if there is one, identifies the caller, also through the Unix socket; without one the
  * socket's users are admins.
@@ -68,7 +70,7 @@ struct caller {
     char object[NAME_MAX_LEN + 1];   /* id of the dataset that the request is about; "": none yet */
     char node[NAME_MAX_LEN + 1];     /* of role ROLE_NODE: that it is the token of; "": of all */
     bool joins;                      /* the token lets that node join, and nothing else */
-    char token_id[TOKEN_ID_LEN + 1]; /* of joins: its document */
+    char token_id[TOKEN_ID_LEN + 1]; /* of joins: its document; "": a reviewer vouches for it */
 };
 
 /* The caller that the check has identified; valid in handlers, on their thread. */

@@ -57,7 +57,7 @@ bool node_join_token_use(struct api *api, struct http_request *r, const char *in
     struct dlc_err err = DLC_ERR_INIT;
     int rc;
 
-    if (!who->joins)
+    if (!who->joins || who->token_id[0] == '\0')
         return true;
     if (instance[0] == '\0') {
         refuse_field(reply, "", "instance", "is missing: a join token is for one process");
@@ -85,7 +85,7 @@ bool node_join_token_answer(struct api *api, struct http_request *r, const char 
     rc = make(api, node, DLC_MS(0), token, &err);
     if (rc == 0) {
         json_object_set_new(answer, "credential", json_string(token));
-        log_info("node %s joined by its join token", node);
+        log_info("node %s joined by a token of its own", node);
     } else {
         reply_store_error(api, r, reply, &err);
     }

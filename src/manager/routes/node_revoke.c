@@ -15,11 +15,14 @@ bool node_revoke_allows_join(struct api *api, const struct http_request *r, cons
 {
     const struct caller *who = caller_of(r);
 
-    if (who->role != ROLE_NODE || who->node[0] != '\0' || !revocations_bar(api->tables, node))
+    bool by_hand = who->node[0] != '\0' && (!who->joins || who->token_id[0] != '\0');
+
+    if (who->role != ROLE_NODE || by_hand || !revocations_bar(api->tables, node))
         return true;
     http_problem(
         reply, 403, "Revoked",
-        "node %s was revoked, so the token that all nodes share does not open its name; an "
+        "node %s was revoked, so neither the token that all nodes share nor that of a service "
+        "account opens its name; an "
         "admin lets it join with a token of its own (`dlcache node join-token %s`), or "
         "allows the name again (`dlcache node unrevoke %s`)",
         node, node, node);
