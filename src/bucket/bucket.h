@@ -177,6 +177,9 @@ struct bucket_figures {
 };
 void bucket_figures(struct bucket *b, struct bucket_figures *out); /* X */
 
+/* How many requests a read of so many bytes makes, if none is repeated. whole: as in bucket_read. X. */
+uint64_t bucket_read_requests(const struct bucket *b, uint64_t length, bool whole);
+
 /* The estimated cost of a read: money for a GET and for a byte. X. */
 void bucket_prices(const struct bucket *b, double *get, double *byte);
 

@@ -234,6 +234,13 @@ static void split_begin(struct reading *g)
 
 /* ---- the request ---- */
 
+uint64_t bucket_read_requests(const struct bucket *b, uint64_t length, bool whole)
+{
+    if (length <= SPLIT_ABOVE)
+        return 1;
+    return (length + PART_BYTES - 1) / PART_BYTES + (whole && b->origin->ops->sums);
+}
+
 static void reading_begin(struct request *q)
 {
     struct reading *g = reading_of(q);

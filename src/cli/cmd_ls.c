@@ -13,6 +13,7 @@
 #include "base/syscalls.h"
 #include "base/str.h"
 #include "catalog/catalog.h"
+#include "cli/bucket_settings.h"
 #include "cli/commands.h"
 #include "cli/daemon_client.h"
 #include "cli/table.h"
@@ -31,27 +32,10 @@ static void show_listed(void *bar, uint64_t objects)
     progress_update(bar, "listing", objects, 0, 0, 0);
 }
 
-static struct bucket_config bucket_config_of(const struct config *c)
-{
-    struct bucket_config b = BUCKET_CONFIG_INIT;
-    bool path = false;
-
-    b.endpoint = c->endpoint[0] != '\0' ? c->endpoint : NULL;
-    b.region = c->region[0] != '\0' ? c->region : NULL;
-    b.profile = c->profile[0] != '\0' ? c->profile : NULL;
-    b.anonymous = c->anonymous;
-    b.path_style = str_parse_bool(c->path_style, &path) ? path : -1;
-    b.retries = (unsigned)c->retries;
-    b.connect_timeout = c->connect_timeout;
-    b.stall_timeout = c->stall_timeout;
-    b.deadline = c->deadline;
-    return b;
-}
-
 static int catalog_here(const struct config *c, const char *url, struct progress *bar,
                         struct catalog **out, struct dlc_err *err)
 {
-    const struct bucket_config bc = bucket_config_of(c);
+    const struct bucket_config bc = bucket_settings(c);
     struct url u = URL_INIT;
     int rc = url_parse(&u, url, err);
 
