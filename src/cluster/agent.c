@@ -203,9 +203,8 @@ static json_t *introduction(struct agent *a)
     json_t *o;
 
     o = json_pack("{s:o, s:I, s:I, s:i, s:s, s:s}", "address", msg_string(address), "capacity",
-                  (json_int_t)(m->capacity != 0 ? m->capacity : memory), "memory",
-                  (json_int_t)memory, "gpus", (int)m->gpus, "instance", a->identity.instance,
-                  "directory", a->identity.directory);
+                  (json_int_t)m->capacity, "memory", (json_int_t)memory, "gpus", (int)m->gpus,
+                  "instance", a->identity.instance, "directory", a->identity.directory);
     mem_free(&address);
     return o;
 }

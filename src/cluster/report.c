@@ -552,6 +552,18 @@ void report_close(struct node *n)
     n->member->n_past_jobs = n->member->cap_past_jobs = 0;
 }
 
+/* What the disk tier may hold: its limit, or what the file system leaves it; 0: none, not known yet. */
+static uint64_t disk_space(const struct disk_figures *d)
+{
+    uint64_t room = d->fs_free == UINT64_MAX    ? UINT64_MAX
+                    : d->fs_free > d->keep_free ? d->bytes + d->fs_free - d->keep_free
+                                                : d->bytes;
+
+    if (d->limit == 0)
+        return room == UINT64_MAX ? 0 : room;
+    return DLC_MIN(d->limit, room);
+}
+
 json_t *report_figures(struct node *n)
 {
     json_t *datasets = json_object(), *jobs = json_object();
@@ -576,7 +588,7 @@ json_t *report_figures(struct node *n)
                 &n->member->past_jobs[i].sum);
     return json_pack("{s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o, s:o*}", "memory_used",
                      (json_int_t)m.used, "memory_limit", (json_int_t)m.ceiling, "disk_used",
-                     (json_int_t)d.bytes, "disk_limit", (json_int_t)d.limit, "gpus_free",
+                     (json_int_t)d.bytes, "disk_limit", (json_int_t)disk_space(&d), "gpus_free",
                      (int)n->membership->gpus, "datasets", datasets, "jobs", jobs, "spent",
                      cost_figures(n), "handover", handover_figures(n));
 }

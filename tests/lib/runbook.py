@@ -74,6 +74,7 @@ def shape(text):
     text = re.sub(r"\b[0-9a-f]{8,}\b", "HEX", text)
     text = re.sub(r"\d[\d,.]*", "N", text)
     text = re.sub(r"\bN [kMG]?B\b", "N bytes", text)
+    text = re.sub(r"\bN (us|ms|s|min|h)\b", "N time", text)
     return [" ".join(line.split()) for line in text.strip().splitlines()]
 
 
@@ -141,8 +142,9 @@ class Site:
         self.files = {"train/%04d.bin" % i: dl.content(i, 20000) for i in range(100)}
         for key, data in self.files.items():
             self.bucket.put(key, data)
-        for key in ("val/0.bin", "large/0.bin", "large/1.bin"):  # large: more than the cluster holds; nobody reads it
-            self.bucket.put(key, faulty.Pattern(100_000_000 if key[0] == "l" else 1000))
+        self.bucket.put("val/0.bin", faulty.Pattern(1000))
+        for i in range(30):  # more than the disks hold; nobody reads it
+            self.bucket.put("large/%02d.bin" % i, faulty.Pattern(100_000_000))
         self.keys = {"AWS_ACCESS_KEY_ID": self.bucket.KEY_ID, "AWS_SECRET_ACCESS_KEY": self.bucket.SECRET}
         for host in places[1:]:
             self.machines[host.name] = Machine(host, known, self.keys if host.name == "m1" else {})

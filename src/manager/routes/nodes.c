@@ -85,6 +85,10 @@ static json_t *node_doc(struct api *api, const struct store_doc *d, const struct
                         json_string(node_drain_state(d->body, json_text_at(o, "state"))));
     for (size_t i = 0; all && i < DLC_COUNT(fields); i++)
         json_object_set(o, fields[i], json_object_get(d->body, fields[i]));
+    if (all && json_u64_at(o, "capacity") == 0) /* it goes by its disk and memory: capacity.c */
+        json_object_set_new(o, "capacity",
+                            json_integer((json_int_t)DLC_MAX(
+                                json_u64_at(o, "memory"), json_u64_at(o, "figures.disk_limit"))));
     if (all)
         for (size_t i = 0; i < DLC_COUNT(flags); i++)
             json_object_set_new(o, flags[i],

@@ -18,8 +18,8 @@ static uint64_t minus(uint64_t a, uint64_t b)
     return a > b ? a - b : 0;
 }
 
-/* What a node can hold (on disk, or in memory where it has no disk tier), what it has of a dataset
- * and in all, as its last heartbeat said. */
+/* What a node can hold (as it said, else on disk, or in memory where that is more), what it has of a
+ * dataset and in all, as its last heartbeat said. */
 static uint64_t node_bytes_of(const struct node_info *n, const char *dataset)
 {
     return json_u64_at(json_object_get(json_object_get(n->figures, "datasets"), dataset), "bytes");
@@ -27,12 +27,15 @@ static uint64_t node_bytes_of(const struct node_info *n, const char *dataset)
 
 static uint64_t node_space(const struct node_info *n)
 {
-    return n->capacity > 0 ? n->capacity : n->memory;
+    return n->capacity > 0 ? n->capacity
+                           : DLC_MAX(n->memory, json_u64_at(n->figures, "disk_limit"));
 }
 
 static uint64_t node_used(const struct node_info *n)
 {
-    return json_u64_at(n->figures, n->capacity > 0 ? "disk_used" : "memory_used");
+    bool on_disk = n->capacity > 0 || json_u64_at(n->figures, "disk_limit") > n->memory;
+
+    return json_u64_at(n->figures, on_disk ? "disk_used" : "memory_used");
 }
 
 /* only NULL: all. */

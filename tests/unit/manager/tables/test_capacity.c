@@ -290,6 +290,31 @@ static void test_use_of_a_dataset(void **state)
     assert_int_equal(job_part(&jobs[2]), 0);
 }
 
+/* A node that does not say what it takes: what its disk may hold, or its memory where that is more. */
+static void test_capacity_of_its_own(void **state)
+{
+    struct admission a;
+    struct job *j;
+    bool known;
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        nodes[i].capacity = 0;
+        nodes[i].memory = 100;
+    }
+    j = job("d", "[]", JOB_QUEUED);
+    capacity_admit(nodes, 3, jobs, n_jobs, j, &a, &known);
+    assert_int_equal(a.free, 300);
+    assert_false(a.admitted);
+    figures(0, "{\"disk_limit\": 800, \"disk_used\": 60, \"memory_used\": 100}");
+    figures(1, "{\"disk_limit\": 50, \"disk_used\": 50, \"memory_used\": 70}");
+    capacity_admit(nodes, 3, jobs, n_jobs, j, &a, &known);
+    assert_int_equal(a.free, 740 + 30 + 100);
+    figures(2, "{\"disk_limit\": 800, \"disk_used\": 0, \"memory_used\": 100}");
+    capacity_admit(nodes, 3, jobs, n_jobs, j, &a, &known);
+    assert_true(a.admitted);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -297,6 +322,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_nodes_that_do_not_count, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_what_is_there, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_memory_where_there_is_no_disk, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_capacity_of_its_own, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_promises, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_promises_of_the_same_dataset, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_where_promises_lie, set_up, tear_down),
