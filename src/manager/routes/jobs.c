@@ -78,11 +78,18 @@ static json_t *ended_json(struct api *api, const struct store_doc *d, const stru
 void job_add_reason(struct api *api, json_t *out)
 {
     const char *state = json_text_at(out, "state"), *id = json_text_at(out, "dataset"), *name, *why;
-    char need[24], room[24];
+    char need[24], room[24], others[24];
     struct store_doc d = STORE_DOC_INIT;
+    struct job j = {0};
+    uint64_t promised;
 
     if (strcmp(state, "running") == 0)
         return;
+    /* What the document says is from its registration, mostly before the dataset was listed. */
+    if (jobs_find(api->tables, json_text_at(out, "id"), &j) && j.admission.need > 0)
+        json_object_set_new(out, "admission", admission_json(&j.admission));
+    job_release(&j);
+    promised = json_u64_at(out, "admission.promised");
     if (store_get(api->tables->store, STORE_DATASET, id, &d, NULL) < 0)
         d.body = NULL;
     name = d.body != NULL ? dataset_doc_name(&d) : id;
@@ -90,12 +97,15 @@ void job_add_reason(struct api *api, json_t *out)
     if (dataset_snapshot(d.body) != NULL)
         json_object_set_new(
             out, "reason",
-            json_sprintf("it needs %s, and %s are free or may be evicted: end other jobs, add "
-                         "nodes or disk space, read fewer splits, or take the mode partitioned",
+            json_sprintf("it needs room for %s, and %s are free or may be evicted%s%s: end other "
+                         "jobs, add nodes or disk space, read fewer splits, or take the mode "
+                         "partitioned",
                          str_size(json_u64_at(out, "admission.need"), need),
                          str_size(json_u64_at(out, "admission.free") +
                                       json_u64_at(out, "admission.evictable"),
-                                  room)));
+                                  room),
+                         promised > 0 ? ", but promised to other jobs are " : "",
+                         promised > 0 ? str_size(promised, others) : ""));
     else if (why != NULL)
         json_object_set_new(out, "reason",
                             json_sprintf("dataset %s could not be listed: %s. It is tried again; "

@@ -41,10 +41,11 @@ struct job {
     /* in memory only */
     struct dlc_mono heard;
     uint64_t epochs_done;
-    bool says_epochs;     /* it said so itself; otherwise from the samples it has read */
-    struct usage usage;   /* as accounting.c has it */
-    struct dlc_mono read; /* when a node last reported that it reads; 0: none has */
-    json_t *figures;      /* of its last heartbeat; NULL: none */
+    bool says_epochs;           /* it said so itself; otherwise from the samples it has read */
+    struct usage usage;         /* as accounting.c has it */
+    struct dlc_mono read;       /* when a node last reported that it reads; 0: none has */
+    json_t *figures;            /* of its last heartbeat; NULL: none */
+    struct admission admission; /* of a job that waits, as it was judged last; need 0: never */
 };
 
 void job_copy(struct job *to, const struct job *from); /* gives *to */

@@ -115,6 +115,8 @@ static void start_waiting(struct tables *t)
             decide(t, j, &a, JOB_RUNNING);
         else if (known && !j->queue)
             decide(t, j, &a, JOB_REFUSED);
+        else if (known)
+            jobs_set_admission(t, j->id, &a);
     }
     jobs_copy_release(&jobs, n);
     nodes_release(&nodes, n_nodes);

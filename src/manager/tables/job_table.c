@@ -149,6 +149,17 @@ void jobs_set_state(struct tables *t, const char *id, enum job_state s)
     dlc_mtx_unlock(&t->mtx);
 }
 
+void jobs_set_admission(struct tables *t, const char *id, const struct admission *a)
+{
+    struct job *j;
+
+    dlc_mtx_lock(&t->mtx);
+    j = find_locked(t, id);
+    if (j != NULL)
+        j->admission = *a;
+    dlc_mtx_unlock(&t->mtx);
+}
+
 static int set_snapshot(struct store_doc *d, void *arg, struct dlc_err *err)
 {
     uint64_t *snapshot = arg, first = job_doc_snapshot(d->body);

@@ -52,6 +52,7 @@ bool jobs_remove(struct tables *t, const char *id);
 bool jobs_heard(struct tables *t, const char *id, const uint64_t *epochs_done,
                 const json_t *figures, enum job_state *state);
 void jobs_set_state(struct tables *t, const char *id, enum job_state s);
+void jobs_set_admission(struct tables *t, const char *id, const struct admission *a);
 /* (JOB-4) A rank is about to read *snapshot. Gives the one that it has to read instead, or the same.
  * DLC_ENOTFOUND: the job has ended. */
 int jobs_agree_snapshot(struct tables *t, const char *id, uint64_t *snapshot, struct dlc_err *err);

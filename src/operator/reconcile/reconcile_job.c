@@ -223,16 +223,12 @@ static enum step registration_step(struct job_round *w)
 
 /* ---- may pods start? ---- */
 
-/* The manager's figure is that of the registration, which mostly comes before the listing: then it
- * is 0, and the size of the data has to do. */
 static void note_queued(struct job_round *w)
 {
-    int64_t need = json_int_at(w->j->job.body, "admission.need");
-    int64_t bytes = json_int_at(w->j->data.body, "snapshot.bytes");
+    const char *why = json_text_at(w->j->job.body, "reason");
 
-    job_note(&w->ready, "False", false, "Queued",
-             "job %s waits for room for %s%lld bytes; it starts when other jobs end or nodes join",
-             w->j->name, need > 0 ? "" : "up to ", (long long)(need > 0 ? need : bytes));
+    job_note(&w->ready, "False", false, "Queued", "job %s waits: %s", w->j->name,
+             why[0] != '\0' ? why : "the manager has not judged it yet");
 }
 
 static enum step admission_step(struct job_round *w)

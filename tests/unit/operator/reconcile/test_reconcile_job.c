@@ -240,30 +240,29 @@ static json_t *first(json_t *all)
     return json_object_iter_value(json_object_iter(all));
 }
 
-static void queued(struct look *l, int need)
+static void queued(struct look *l, const char *reason)
 {
     begin(l, SPEC, 100);
     json_object_set_new(first(l->w.datasets), "snapshot",
                         json_pack("{s:i, s:i}", "bytes", 777, "samples", 7));
     json_object_set_new(first(l->w.datasets), "state", json_string("ready"));
-    json_object_set_new(first(l->w.jobs), "admission", json_pack("{s:i}", "need", need));
+    if (reason != NULL)
+        json_object_set_new(first(l->w.jobs), "reason", json_string(reason));
     observe(l);
     decide(l);
 }
 
+/* The manager says why, and what to do. */
 static void test_queued(void **state)
 {
     struct look l;
 
     (void)state;
-    queued(&l, 1);
-    assert_ready(&l,
-                 "False:Queued: job train waits for room for 1 bytes; it starts when other jobs "
-                 "end or nodes join");
+    queued(&l, "it needs room for 1 B: add nodes");
+    assert_ready(&l, "False:Queued: job train waits: it needs room for 1 B: add nodes");
     end(&l);
-    queued(&l, 0); /* the manager did not know when it was asked */
-    assert_ready(&l, "False:Queued: job train waits for room for up to 777 bytes; it starts when "
-                     "other jobs end or nodes join");
+    queued(&l, NULL);
+    assert_ready(&l, "False:Queued: job train waits: the manager has not judged it yet");
     end(&l);
 }
 
