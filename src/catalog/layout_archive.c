@@ -65,7 +65,8 @@ struct crew {
     struct plan *p;
     const struct part *part;
     bool tables;
-    uint64_t done, total; /* objects before this part, and of all parts */
+    const struct member_sink *sink; /* gets the members; NULL: they are samples */
+    uint64_t done, total;           /* objects before this part, and of all parts */
 
     struct dlc_mtx mtx;   /* rank LCK_crew */
     struct dlc_cond cond; /* the turn, or `over`, changed */
@@ -157,6 +158,7 @@ struct deferred_sample {
 /* Of g->pieces. */
 static int add_now(struct scanning *g, const char *name, size_t len, size_t n, struct dlc_err *err)
 {
+    const struct member_sink *k = g->crew->sink;
     struct catalog_new_sample s = {.n_pieces = n, .label = SAMPLE_NO_LABEL};
 
     for (size_t i = 0; i < n; i++) {
@@ -164,6 +166,8 @@ static int add_now(struct scanning *g, const char *name, size_t len, size_t n, s
         if (g->pieces[i].kind == PIECE_DERIVED && g->pieces[i].length == 0)
             g->pieces[i] = (struct piece){.object = g->object}; /* needs no unpacked copy */
     }
+    if (k != NULL)
+        return k->found(k, name, len, g->pieces, err);
     g->name.len = g->key_len;
     buf_add(&g->name, name, len);
     s.name = buf_str(&g->name);
@@ -320,7 +324,7 @@ static int run_scan(struct plan *p, const struct scanner *scanner, struct scanni
     int rc = 0, kept;
 
     scan.limits.partition_bytes = partition_of(p);
-    scan.limits.group = l->group == 1;
+    scan.limits.group = l->group == 1 && g->crew->sink == NULL;
     if (scanner->derives && l->derive == NULL)
         scan.sink = &none.sink;
     else if (scanner->derives)
@@ -433,6 +437,8 @@ static int add_object(struct crew *c, uint64_t j, struct dlc_err *err)
     const struct scanner *scanner;
     struct seen s;
 
+    if (c->sink != NULL && !c->sink->wants(c->sink, j))
+        return 0;
     if (l->progress != NULL &&
         l->progress(l, phase_of(c->tables), c->done + (j - c->part->first), c->total) < 0)
         return dlc_err_set(err, DLC_ECANCELED, "given up while %s", phase_of(c->tables));
@@ -474,6 +480,8 @@ static unsigned crew_size(const struct crew *c)
         const struct scanner *scanner;
         struct seen s;
 
+        if (c->sink != NULL && !c->sink->wants(c->sink, j))
+            continue;
         plan_see(c->p, c->part, j, &s);
         scanner = scanner_of(s.o.key);
         if (scanner != NULL && scanner->derives)
@@ -537,4 +545,21 @@ int layout_containers(struct plan *p, bool tables, struct dlc_err *err)
         done += c.part->end - c.part->first;
     }
     return rc;
+}
+
+int layout_read_members(struct plan *p, const struct member_sink *k, struct dlc_err *err)
+{
+    struct part part = {.first = UINT64_MAX};
+    struct crew c = {.p = p, .part = &part, .sink = k};
+
+    for (uint64_t j = 0; j < p->n; j++) {
+        if (k->wants(k, j)) {
+            part.first = DLC_MIN(part.first, j);
+            part.end = j + 1;
+        }
+    }
+    if (part.end == 0)
+        return 0;
+    c.total = part.end - part.first;
+    return crew_run(&c, err);
 }

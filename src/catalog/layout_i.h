@@ -53,6 +53,15 @@ int layout_pairs(struct plan *p, struct dlc_err *err);
 bool layout_is_pairs(struct plan *p);
 int layout_containers(struct plan *p, bool tables, struct dlc_err *err);
 bool layout_is_containers(struct plan *p, bool tables);
+/* Read the members of archives without adding samples. On one thread at a time, in the order of the
+ * objects. */
+struct member_sink {
+    bool (*wants)(const struct member_sink *k, uint64_t j); /* object j is an archive to be read */
+    int (*found)(const struct member_sink *k, const char *name, size_t len,
+                 const struct piece *piece, struct dlc_err *err); /* `piece` has its object */
+    void *priv;
+};
+int layout_read_members(struct plan *p, const struct member_sink *k, struct dlc_err *err);
 int layout_manifest(struct plan *p, uint64_t j, struct dlc_err *err);
 bool layout_find_manifest(struct plan *p, uint64_t *j);
 

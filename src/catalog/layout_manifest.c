@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The layout of a manifest: each row is a sample, the object that its key column names.
+ * The layout of a manifest: each row is a sample, the object or the member of an archive that its
+ * key column names (manifest_refs_i.h).
  *
  * Rows are kept until all are read, because the samples of a split must be neighbours and classes
  * are sorted: 24 bytes each and the texts of the other columns. All faults are counted; the first
@@ -17,11 +18,12 @@
 #include "base/str.h"
 #include "catalog/builder_i.h"
 #include "catalog/manifest_i.h"
+#include "catalog/manifest_refs_i.h"
 
 #define NO_COLUMN SIZE_MAX
 
 struct row {
-    uint64_t object;
+    uint64_t ref;          /* of manifest_refs_i.h */
     uint32_t label, split; /* numbers of words */
     uint64_t cells;        /* offset in texts: a varint length and bytes for each other column */
 };
@@ -29,12 +31,11 @@ struct row {
 struct reading {
     struct plan *p;
     struct rows rows;
-    uint64_t manifest; /* object */
+    struct refs refs;
     size_t key, label, split;
     struct name_table labels, splits;
     struct grown kept, texts; /* struct row; cells */
-    unsigned char *used;      /* a bit for each object */
-    uint64_t last;            /* object of the row before */
+    unsigned char *used;      /* a bit for each object that is a sample */
     uint64_t faults;
     struct dlc_err first; /* fault */
 };
@@ -75,43 +76,6 @@ static size_t column_named(const struct rows *r, const char *const *names)
     return NO_COLUMN;
 }
 
-/* An object by what the manifest calls it: from its own folder, from the root, or the whole key. */
-static bool resolve(struct reading *g, struct catalog_text t, uint64_t *j)
-{
-    struct catalog_builder *b = g->p->l->builder;
-    struct catalog_object m;
-    const char *slash;
-    size_t folder, root = strlen(g->p->l->root);
-    char key[2 * CATALOG_KEY_MAX + 1];
-
-    while (t.len > 2 && t.s[0] == '.' && t.s[1] == '/') {
-        t.s += 2;
-        t.len -= 2;
-    }
-    if (t.len == 0 || t.len > CATALOG_KEY_MAX || root > CATALOG_KEY_MAX)
-        return false;
-    catalog_builder_object(b, g->manifest, &m);
-    slash = strrchr(m.key, '/');
-    folder = slash == NULL ? 0 : (size_t)(slash + 1 - m.key);
-    memcpy(key, m.key, folder);
-    memcpy(key + folder, t.s, t.len);
-    if (g->last + 1 < g->p->n) { /* rows are often in the order of keys */
-        struct catalog_object next;
-
-        catalog_builder_object(b, g->last + 1, &next);
-        if (next.key_len == folder + t.len && memcmp(next.key, key, next.key_len) == 0) {
-            *j = g->last + 1;
-            return true;
-        }
-    }
-    if (catalog_builder_find(b, key, folder + t.len, j) == 0)
-        return true;
-    memcpy(key, g->p->l->root, root);
-    memcpy(key + root, t.s, t.len);
-    return catalog_builder_find(b, key, root + t.len, j) == 0 ||
-           catalog_builder_find(b, t.s, t.len, j) == 0;
-}
-
 static int find_columns(struct reading *g, struct dlc_err *err)
 {
     static const char *const keys[] = {"key",      "path",      "file", "image",
@@ -119,10 +83,9 @@ static int find_columns(struct reading *g, struct dlc_err *err)
     static const char *const labels[] = {"label", "class", "target", NULL};
     static const char *const splits[] = {"split", NULL};
     struct rows *r = &g->rows;
-    uint64_t j;
 
     g->key = column_named(r, keys);
-    if (g->key == NO_COLUMN && !r->json && resolve(g, rows_field(r, 0), &j)) {
+    if (g->key == NO_COLUMN && !r->json && refs_is_known(&g->refs, rows_field(r, 0))) {
         rows_no_header(r);
         g->key = 0;
     }
@@ -150,16 +113,25 @@ static int find_columns(struct reading *g, struct dlc_err *err)
 
 /* ---- rows ---- */
 
-static void fault(struct reading *g, const char *what, struct catalog_text key)
+static void fault_at(struct reading *g, uint64_t line, const char *column, struct catalog_text text,
+                     const char *what)
 {
     struct buf shown = BUF_INIT;
 
     if (g->faults++ > 0)
         return;
-    str_printable(key.s, DLC_MIN(key.len, 150u), &shown);
-    dlc_err_set(&g->first, DLC_EINVAL, "line %llu: %s%s%s%s", (unsigned long long)g->rows.line,
-                key.len > 0 ? "key '" : "", buf_str(&shown), key.len > 0 ? "': " : "", what);
+    str_printable(text.s, DLC_MIN(text.len, 150u), &shown);
+    if (text.len > 0)
+        dlc_err_set(&g->first, DLC_EINVAL, "line %llu: %s '%s': %s", (unsigned long long)line,
+                    column, buf_str(&shown), what);
+    else
+        dlc_err_set(&g->first, DLC_EINVAL, "line %llu: %s", (unsigned long long)line, what);
     buf_release(&shown);
+}
+
+static void fault(struct reading *g, const char *what, struct catalog_text key)
+{
+    fault_at(g, g->rows.line, "key", key, what);
 }
 
 static bool other_column(const struct reading *g, size_t k)
@@ -195,10 +167,28 @@ static uint32_t split_of(struct reading *g)
     return name_table_add(&g->splits, name, strlen(name));
 }
 
-/* The row is good: keep it. */
-static int keep_row(struct reading *g, uint64_t j, struct dlc_err *err)
+/* A sample for each object and each member, at most. */
+static bool use_once(struct reading *g, uint64_t ref)
 {
-    struct row row = {.object = j, .label = SAMPLE_NO_LABEL, .cells = g->texts.len};
+    struct member_ref *m;
+    unsigned char *byte = &g->used[ref / 8];
+    bool used;
+
+    if ((ref & REF_MEMBER) != 0) {
+        m = refs_member(&g->refs, ref);
+        used = m->used;
+        m->used = true;
+        return !used;
+    }
+    used = (*byte >> ref % 8 & 1) != 0;
+    *byte = (unsigned char)(*byte | 1 << ref % 8);
+    return !used;
+}
+
+/* The row is good: keep it. */
+static int keep_row(struct reading *g, uint64_t ref, struct dlc_err *err)
+{
+    struct row row = {.ref = ref, .label = SAMPLE_NO_LABEL, .cells = g->texts.len};
     unsigned char *out = grown_reserve(&g->kept, sizeof(row));
 
     if (out == NULL)
@@ -213,15 +203,26 @@ static int keep_row(struct reading *g, uint64_t j, struct dlc_err *err)
         row.split = split_of(g);
     memcpy(out, &row, sizeof(row));
     g->kept.len += sizeof(row);
-    g->used[j / 8] = (unsigned char)(g->used[j / 8] | 1 << j % 8);
-    g->last = j;
     return keep_cells(g, err);
+}
+
+/* Is the row of a split that is left out? Its members need no archive read. */
+static bool is_left_out(const struct reading *g)
+{
+    char want[CATALOG_NAME_MAX], name[CATALOG_NAME_MAX];
+    const char *split = g->p->l->split;
+    struct catalog_text t;
+
+    if (split == NULL || g->split == NO_COLUMN || g->refs.n_archives == 0)
+        return false;
+    t = rows_field(&g->rows, g->split);
+    return strcmp(split_name(split, strlen(split), want), split_name(t.s, t.len, name)) != 0;
 }
 
 static int take_row(struct reading *g, struct dlc_err *err)
 {
     struct catalog_text key = {"", 0}, none = {"", 0};
-    uint64_t j;
+    uint64_t ref;
 
     if (g->rows.fault[0] != '\0') {
         fault(g, g->rows.fault, g->rows.n > g->key ? rows_field(&g->rows, g->key) : none);
@@ -230,16 +231,56 @@ static int take_row(struct reading *g, struct dlc_err *err)
     key = rows_field(&g->rows, g->key);
     if (key.len == 0)
         fault(g, "the key is empty", none);
-    else if (!resolve(g, key, &j))
-        fault(g, "there is no such object", key);
-    else if ((g->used[j / 8] >> j % 8 & 1) != 0)
-        fault(g, "the key is there twice", key);
-    else if (j == g->manifest)
-        fault(g, "that is the manifest itself", key);
     else if (g->split != NO_COLUMN && rows_field(&g->rows, g->split).len == 0)
         fault(g, "the split is empty", key);
+    else if (is_left_out(g))
+        return 0;
+    else if (!refs_find(&g->refs, key, g->rows.line, "key", &ref))
+        fault(g, "there is no such object", key);
+    else if (ref == g->refs.manifest)
+        fault(g, "that is the manifest itself", key);
+    else if (!use_once(g, ref))
+        fault(g, "the key is there twice", key);
     else
-        return keep_row(g, j, err);
+        return keep_row(g, ref, err);
+    return 0;
+}
+
+/* Of members that rows name. */
+static void note_member_faults(struct reading *g)
+{
+    for (size_t i = 0; i < g->refs.n; i++) {
+        const struct member_ref *m = &g->refs.members[i];
+        struct catalog_text name = {g->refs.names.data + m->name, m->len};
+        struct catalog_object a, b;
+        char *what = NULL;
+
+        if (!m->found && m->archive == REF_NONE) {
+            what = mem_str("there is no such object, and no archive has such a member");
+        } else if (!m->found) {
+            catalog_builder_object(g->p->l->builder, m->archive, &a);
+            what = mem_fmt("%.300s has no such member", a.key);
+        } else if (m->also_in != REF_NONE && m->archive == REF_NONE) {
+            catalog_builder_object(g->p->l->builder, m->also_in, &a);
+            catalog_builder_object(g->p->l->builder, m->piece.object, &b);
+            what =
+                mem_fmt("%.200s and %.200s have such a member: write ARCHIVE/MEMBER", a.key, b.key);
+        } else if (m->same < i && m->used && g->refs.members[m->same].used) {
+            what = mem_str("the key is there twice");
+        }
+        if (what != NULL)
+            fault_at(g, m->line, m->column, name, what);
+        mem_free(&what);
+    }
+}
+
+static int report_faults(const struct reading *g, struct dlc_err *err)
+{
+    if (g->faults == 1)
+        return dlc_err_set(err, DLC_EINVAL, "%s, %s", g->rows.source->name, g->first.text);
+    if (g->faults > 1)
+        return dlc_err_set(err, DLC_EINVAL, "%s, %s (the first of %llu faults)",
+                           g->rows.source->name, g->first.text, (unsigned long long)g->faults);
     return 0;
 }
 
@@ -257,12 +298,14 @@ static int read_rows(struct reading *g, struct dlc_err *err)
         if (rc < 0)
             return rc;
     }
-    if (rc == 0 && g->faults == 1)
-        return dlc_err_set(err, DLC_EINVAL, "%s, %s", g->rows.source->name, g->first.text);
-    if (rc == 0 && g->faults > 1)
-        return dlc_err_set(err, DLC_EINVAL, "%s, %s (the first of %llu faults)",
-                           g->rows.source->name, g->first.text, (unsigned long long)g->faults);
-    return rc;
+    if (rc == 0)
+        rc = report_faults(g, err);
+    if (rc == 0)
+        rc = refs_read_archives(&g->refs, err);
+    if (rc < 0)
+        return rc;
+    note_member_faults(g);
+    return report_faults(g, err);
 }
 
 /* ---- classes ---- */
@@ -320,7 +363,7 @@ static int add_classes(struct reading *g, enum label_form form, uint64_t max, ui
 static int add_row(struct reading *g, const struct row *row, const uint32_t *order,
                    struct catalog_text *cells, struct dlc_err *err)
 {
-    struct catalog_new_sample s = {.object = row->object, .label = SAMPLE_NO_LABEL, .cells = cells};
+    struct catalog_new_sample s = {.label = SAMPLE_NO_LABEL, .cells = cells};
     struct catalog_cursor cur = {NULL, NULL};
     size_t n = 0;
 
@@ -341,7 +384,7 @@ static int add_row(struct reading *g, const struct row *row, const uint32_t *ord
     }
     if (order != NULL && row->label != SAMPLE_NO_LABEL)
         s.label = order[row->label];
-    return catalog_builder_sample(g->p->l->builder, &s, err);
+    return refs_add_sample(&g->refs, row->ref, &s, err);
 }
 
 static int add_split(struct reading *g, uint32_t split, const uint32_t *order, struct dlc_err *err)
@@ -408,12 +451,13 @@ static int add_samples(struct reading *g, struct dlc_err *err)
 
 int layout_manifest(struct plan *p, uint64_t j, struct dlc_err *err)
 {
-    struct reading g = {.p = p, .manifest = j, .last = UINT64_MAX - 1};
+    struct reading g = {.p = p};
     struct source source;
     int rc = p->l->open(p->l, j, &source, err);
 
     if (rc < 0)
         return rc;
+    refs_init(&g.refs, p, j);
     g.used = mem_zero(p->n / 8 + 1);
     rc = rows_open(&g.rows, &source, err);
     if (rc == 0)
@@ -429,5 +473,6 @@ int layout_manifest(struct plan *p, uint64_t j, struct dlc_err *err)
     mem_free(&g.kept.p);
     mem_free(&g.texts.p);
     mem_free(&g.used);
+    refs_release(&g.refs);
     return rc;
 }

@@ -48,6 +48,17 @@ struct world {
     unsigned wait_for; /* the first object is read when so many are open */
     uint64_t bad;      /* objects from this number on are damaged; 0: none */
     _Atomic bool late; /* they were not, for 20 s */
+    struct shelf *shelf;
+};
+
+/* Archives of a world with a manifest, and how often each was read. */
+struct shelf {
+    struct {
+        const char *key;
+        struct buf tar;
+        unsigned opens;
+    } v[4];
+    unsigned n;
 };
 
 static int open_object(struct layout *l, uint64_t j, struct source *out, struct dlc_err *err)
@@ -58,6 +69,12 @@ static int open_object(struct layout *l, uint64_t j, struct source *out, struct 
     (void)err;
     catalog_builder_object(l->builder, j, &o);
     *out = source_of_memory(w->manifest, w->len, o.key);
+    for (unsigned i = 0; w->shelf != NULL && i < w->shelf->n; i++) {
+        if (strcmp(o.key, w->shelf->v[i].key) == 0) {
+            *out = source_of_memory(w->shelf->v[i].tar.data, w->shelf->v[i].tar.len, o.key);
+            w->shelf->v[i].opens++;
+        }
+    }
     w->opens++;
     return 0;
 }
@@ -584,6 +601,107 @@ static void test_archive(void **state)
     buf_release(&tar);
 }
 
+/* ---- manifests over members of archives ---- */
+
+static void shelf_add(struct world *w, const char *key, const char *const *members)
+{
+    struct buf *tar = &w->shelf->v[w->shelf->n].tar;
+
+    *tar = (struct buf)BUF_INIT;
+    tar_of(members, tar);
+    w->shelf->v[w->shelf->n].opens = 0;
+    w->shelf->v[w->shelf->n++].key = key;
+    assert_int_equal(catalog_builder_add(w->l.builder, key, strlen(key), tar->len, "e", NULL), 0);
+}
+
+static void shelf_release(struct shelf *f)
+{
+    for (unsigned i = 0; i < f->n; i++)
+        buf_release(&f->v[i].tar);
+    f->n = 0;
+}
+
+/* Two archives beside a manifest: a.tar has x/1 and x/2, b.tar has y/1 and x/2. */
+static struct world shelf_world(struct shelf *f, const char *manifest)
+{
+    struct world w = world_of(LIST("manifest.csv", "plain.jpg"), manifest);
+
+    f->n = 0;
+    w.shelf = f;
+    shelf_add(&w, "s/a.tar", LIST("x/1", "x/2"));
+    shelf_add(&w, "s/b.tar", LIST("y/1", "x/2"));
+    return w;
+}
+
+static void test_members(void **state)
+{
+    struct shelf f;
+    struct world w = shelf_world(&f, "key,label,split\n"
+                                     "s/b.tar/x/2,dog,train\n"
+                                     "plain.jpg,cat,train\n"
+                                     "./y/1,cat,test\n"
+                                     "x/1,dog,train\n");
+    struct catalog *c = apply(&w, LAYOUT_MANIFEST);
+    struct catalog_sample s;
+
+    (void)state;
+    expect(c,
+           LIST("s/b.tar/x/2=1:dog", "plain.jpg=0:cat", "s/a.tar/x/1=1:dog", "s/b.tar/y/1=0:cat"));
+    expect_split(c, "test", 3, 1);
+    assert_int_equal(catalog_sample(c, 0, &s, NULL), 0);
+    assert_int_equal(s.size, 3);
+    assert_memory_equal(f.v[1].tar.data + s.pieces[0].offset, "x/2", 3);
+    catalog_sample_release(&s);
+    catalog_close(&c);
+    shelf_release(&f);
+    /* only the archive that rows name is read, and only for rows of the split */
+    w = shelf_world(&f, "key,split\ns/a.tar/x/1,train\ns/b.tar/y/1,test\n");
+    w.l.split = "train";
+    c = apply(&w, LAYOUT_MANIFEST);
+    expect(c, LIST("s/a.tar/x/1"));
+    assert_int_equal(f.v[0].opens, 1);
+    assert_int_equal(f.v[1].opens, 0);
+    catalog_close(&c);
+    shelf_release(&f);
+    /* without a header, and from the folder of the manifest */
+    w = shelf_world(&f, "b.tar/y/1,7\nb.tar/x/2,0\n");
+    catalog_builder_free(&w.l.builder);
+    w.l.builder = catalog_builder_new();
+    shelf_release(&f);
+    shelf_add(&w, "s/b.tar", LIST("y/1", "x/2"));
+    assert_int_equal(catalog_builder_add(w.l.builder, "s/m.csv", 7, w.len, "e", NULL), 0);
+    w.l.manifest = "s/m.csv";
+    c = apply(&w, LAYOUT_MANIFEST);
+    expect(c, LIST("s/b.tar/y/1=7:7", "s/b.tar/x/2=0:0"));
+    catalog_close(&c);
+    shelf_release(&f);
+}
+
+static void test_bad_members(void **state)
+{
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {"key\nx/1\nx/3\n",
+         "line 3: key 'x/3': there is no such object, and no archive has such a member"},
+        {"key\ns/a.tar/y/1\n", "line 2: key 'y/1': s/a.tar has no such member"},
+        {"key\nx/2\n", "key 'x/2': s/a.tar and s/b.tar have such a member: write ARCHIVE/MEMBER"},
+        {"key\nx/1\nx/1\n", "line 3: key 'x/1': the key is there twice"},
+        {"key\nx/1\ns/a.tar/x/1\n", "line 3: key 'x/1': the key is there twice"},
+        {"key\ns/c.tar/x\nnope\n", "line 2: key 's/c.tar/x': there is no such object, and no "
+                                   "archive has such a member (the first of 2 faults)"},
+    };
+
+    (void)state;
+    for (unsigned i = 0; i < DLC_COUNT(bad); i++) {
+        struct shelf f;
+        struct world w = shelf_world(&f, bad[i].text);
+
+        refused(&w, bad[i].says);
+        shelf_release(&f);
+    }
+}
+
 static int stop(struct layout *l, const char *phase, uint64_t done, uint64_t total)
 {
     (void)l, (void)phase, (void)done, (void)total;
@@ -625,6 +743,8 @@ int main(void)
         cmocka_unit_test(test_bad_manifests),
         cmocka_unit_test(test_missing_manifest),
         cmocka_unit_test(test_archive),
+        cmocka_unit_test(test_members),
+        cmocka_unit_test(test_bad_members),
         cmocka_unit_test(test_archives_at_once),
         cmocka_unit_test(test_archives_at_once_fail),
         cmocka_unit_test(test_stopped),
