@@ -270,7 +270,8 @@ static PyObject *dataset_read_target(PyObject *self, PyObject *key)
     return got;
 }
 
-/* The numbers of samples, followed by those of their targets. */
+/* The numbers of samples, followed by those of their targets; of a sample without one: by its own
+ * again. */
 static int add_targets(struct dataset_ref *c, struct indices *ix)
 {
     uint64_t *both = PyMem_Realloc(ix->at, 2 * ix->n * sizeof(*both) + 1);
@@ -283,12 +284,25 @@ static int add_targets(struct dataset_ref *c, struct indices *ix)
     ix->at = both;
     for (size_t k = 0; k < ix->n; k++) {
         rc = dlc_target(c->ds, both[k], &both[ix->n + k]);
-        if (rc < 0) {
+        if (rc == DLC_ENOTFOUND) {
+            both[ix->n + k] = both[k];
+        } else if (rc < 0) {
             raise_sample(c, both[k], rc);
             return -1;
         }
     }
     ix->n *= 2;
+    return 0;
+}
+
+/* None in place of the views of targets that there are not. */
+static int drop_missing(PyObject *targets, const struct indices *ix)
+{
+    for (size_t k = 0; k < ix->n / 2; k++) {
+        if (ix->at[ix->n / 2 + k] == ix->at[k] &&
+            PyList_SetItem(targets, (Py_ssize_t)k, Py_NewRef(Py_None)) < 0)
+            return -1;
+    }
     return 0;
 }
 
@@ -304,7 +318,7 @@ static PyObject *dataset_read_pairs(PyObject *self, PyObject *which)
         PyObject *samples = PyList_GetSlice(views, 0, (Py_ssize_t)ix.n / 2);
         PyObject *targets = PyList_GetSlice(views, (Py_ssize_t)ix.n / 2, (Py_ssize_t)ix.n);
 
-        if (samples != NULL && targets != NULL)
+        if (samples != NULL && targets != NULL && drop_missing(targets, &ix) == 0)
             pair = PyTuple_Pack(2, samples, targets);
         Py_XDECREF(samples);
         Py_XDECREF(targets);
@@ -335,7 +349,8 @@ static PyMethodDef dataset_methods[] = {
      "read_target($self, index, /)\n--\n\nMemoryview of the sample's target, or None."},
     {"read_pairs", dataset_read_pairs, METH_O,
      "read_pairs($self, indices, /)\n--\n\n"
-     "As read_many(), for samples whose targets are files: (list of samples, list of targets)."},
+     "As read_many(), for samples whose targets are files: (list of samples, list of targets).\n"
+     "None in place of a target that there is not."},
     {"key", dataset_key, METH_O, "key($self, index, /)\n--\n\nThe sample's key below the URL."},
     {"target_key", dataset_target_key, METH_O,
      "target_key($self, index, /)\n--\n\nThe key of the sample's target, or None."},

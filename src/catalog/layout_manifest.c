@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The layout of a manifest: each row is a sample, the object or the member of an archive that its
- * key column names (manifest_refs_i.h).
+ * key column names (manifest_refs_i.h). A column of target files names the target of each
+ * (manifest_targets_i.h).
  *
  * Rows are kept until all are read, because the samples of a split must be neighbours and classes
  * are sorted: 24 bytes each and the texts of the other columns. All faults are counted; the first
@@ -19,6 +20,7 @@
 #include "catalog/builder_i.h"
 #include "catalog/manifest_i.h"
 #include "catalog/manifest_refs_i.h"
+#include "catalog/manifest_targets_i.h"
 
 #define NO_COLUMN SIZE_MAX
 
@@ -32,7 +34,8 @@ struct reading {
     struct plan *p;
     struct rows rows;
     struct refs refs;
-    size_t key, label, split;
+    struct targets targets;
+    size_t key, label, split, target;
     struct name_table labels, splits;
     struct grown kept, texts; /* struct row; cells */
     unsigned char *used;      /* a bit for each object that is a sample */
@@ -82,6 +85,7 @@ static int find_columns(struct reading *g, struct dlc_err *err)
                                        "filename", "file_name", NULL};
     static const char *const labels[] = {"label", "class", "target", NULL};
     static const char *const splits[] = {"split", NULL};
+    static const char *const targets[] = {"target_file", "target_path", NULL};
     struct rows *r = &g->rows;
 
     g->key = column_named(r, keys);
@@ -98,6 +102,7 @@ static int find_columns(struct reading *g, struct dlc_err *err)
         g->key = 0;
     g->label = column_named(r, labels);
     g->split = column_named(r, splits);
+    g->target = column_named(r, targets);
     for (size_t a = 0; a < r->n_columns; a++) {
         for (size_t b = a + 1; b < r->n_columns; b++) {
             if (strcmp(r->columns[a], r->columns[b]) == 0)
@@ -136,7 +141,7 @@ static void fault(struct reading *g, const char *what, struct catalog_text key)
 
 static bool other_column(const struct reading *g, size_t k)
 {
-    return k != g->key && k != g->label && k != g->split;
+    return k != g->key && k != g->label && k != g->split && k != g->target;
 }
 
 static int keep_cells(struct reading *g, struct dlc_err *err)
@@ -185,11 +190,31 @@ static bool use_once(struct reading *g, uint64_t ref)
     return !used;
 }
 
+static int keep_target(struct reading *g, uint32_t split, struct dlc_err *err)
+{
+    const char *column = g->rows.columns[g->target];
+    struct catalog_text t = rows_field(&g->rows, g->target);
+    uint64_t ref = REF_NONE;
+    bool no_memory;
+
+    if (t.len > 0 && !refs_find(&g->refs, t, g->rows.line, column, &ref))
+        fault_at(g, g->rows.line, column, t, "there is no such object");
+    else if (ref == g->refs.manifest)
+        fault_at(g, g->rows.line, column, t, "that is the manifest itself");
+    else if (!targets_add_row(&g->targets, split, ref, &no_memory))
+        fault_at(g, g->rows.line, "key", rows_field(&g->rows, g->key),
+                 "rows of its split both have a target file and have none");
+    else if (no_memory)
+        return builder_no_memory(g->p->l->builder, err);
+    return 0;
+}
+
 /* The row is good: keep it. */
 static int keep_row(struct reading *g, uint64_t ref, struct dlc_err *err)
 {
     struct row row = {.ref = ref, .label = SAMPLE_NO_LABEL, .cells = g->texts.len};
     unsigned char *out = grown_reserve(&g->kept, sizeof(row));
+    int rc = 0;
 
     if (out == NULL)
         return builder_no_memory(g->p->l->builder, err);
@@ -203,7 +228,9 @@ static int keep_row(struct reading *g, uint64_t ref, struct dlc_err *err)
         row.split = split_of(g);
     memcpy(out, &row, sizeof(row));
     g->kept.len += sizeof(row);
-    return keep_cells(g, err);
+    if (g->target != NO_COLUMN)
+        rc = keep_target(g, row.split, err);
+    return rc < 0 ? rc : keep_cells(g, err);
 }
 
 /* Is the row of a split that is left out? Its members need no archive read. */
@@ -398,7 +425,12 @@ static int add_split(struct reading *g, uint32_t split, const uint32_t *order, s
         struct row row;
 
         memcpy(&row, g->kept.p + at, sizeof(row));
-        if (g->split == NO_COLUMN || row.split == split)
+        if (g->split != NO_COLUMN && row.split != split)
+            continue;
+        if (targets_add_sample(&g->targets, at / sizeof(row),
+                               catalog_builder_samples(g->p->l->builder)) < 0)
+            rc = builder_no_memory(g->p->l->builder, err);
+        if (rc == 0)
             rc = add_row(g, &row, order, cells, err);
     }
     return rc;
@@ -445,6 +477,8 @@ static int add_samples(struct reading *g, struct dlc_err *err)
     }
     if (rc == 0)
         rc = add_splits(g, order, err);
+    if (rc == 0)
+        rc = targets_finish(&g->targets, &g->refs, err);
     mem_free(&order);
     return rc;
 }
@@ -474,5 +508,6 @@ int layout_manifest(struct plan *p, uint64_t j, struct dlc_err *err)
     mem_free(&g.texts.p);
     mem_free(&g.used);
     refs_release(&g.refs);
+    targets_release(&g.targets);
     return rc;
 }

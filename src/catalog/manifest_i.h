@@ -14,7 +14,7 @@
 #include "catalog/archives/scan.h"
 
 #define MANIFEST_ROW_MAX    ((size_t)16 << 20)
-#define MANIFEST_FIELDS_MAX (CATALOG_COLUMNS_MAX + 3) /* key, label and split are not columns */
+#define MANIFEST_FIELDS_MAX (CATALOG_COLUMNS_MAX + 4) /* key, label, split and target are not */
 #define MANIFEST_VALUES_MAX 65536 /* in a line of JSON: each takes up to 60 bytes */
 
 struct rows {

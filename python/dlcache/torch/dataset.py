@@ -142,12 +142,18 @@ class Dataset(torch.utils.data.Dataset):
         self._choose(extensions, is_valid_file)
         self._process()
         self._has_labels = self._handle.labels is not None
-        self._has_files = len(self) > 0 and self._handle.target(self._numbers[0]) is not None
+        self._has_files = len(self) > 0 and self._finds_targets()
 
     # -- what is in it
 
     def _first_open(self, options: Dict[str, Any]) -> dlcache.Dataset:
         return open_agreed(self.url, **options)
+
+    def _finds_targets(self) -> bool:
+        """Are there target files? All samples of a split have one, or none has."""
+        splits = [r for name, r in self._handle.splits.items() if self.split is None and len(r) > 0]
+        return any(self._handle.target(n) is not None
+                   for n in [self._numbers[0]] + [r[0] for r in splits])
 
     def _choose(self, extensions, is_valid_file) -> None:
         if extensions is None and is_valid_file is None:
@@ -367,6 +373,8 @@ class Dataset(torch.utils.data.Dataset):
     def _target(self, index: int, file: Optional[memoryview]) -> Any:
         if not self._has_target():
             return None
+        if file is None and self.reads_targets:
+            return None  # of a split without target files
         if file is None:
             return self.load_target(self._known_target(index))
         key = self._open().target_key(self._numbers[index])

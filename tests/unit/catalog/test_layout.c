@@ -702,6 +702,70 @@ static void test_bad_members(void **state)
     }
 }
 
+/* ---- target files ---- */
+
+static void test_target_files(void **state)
+{
+    struct shelf f;
+    struct world w = shelf_world(&f, "key,label,target_file,split,speaker\n"
+                                     "s/a.tar/x/1,dog,y/1,train,ann\n"
+                                     "s/b.tar/x/2,cat,y/1,train,ben\n"
+                                     "plain.jpg,cat,,test,cid\n"
+                                     "s/a.tar/x/2,cat,plain.jpg,train,\n");
+    struct catalog *c = apply(&w, LAYOUT_MANIFEST);
+    uint64_t t;
+
+    (void)state;
+    expect(c,
+           LIST("s/a.tar/x/1=1:dog", "s/b.tar/x/2=0:cat", "s/a.tar/x/2=0:cat", "plain.jpg=0:cat"));
+    expect_target(c, 0, "s/b.tar/y/1");
+    expect_target(c, 1, "s/b.tar/y/1");
+    expect_target(c, 2, "plain.jpg");
+    assert_int_equal(catalog_target(c, 3, &t, NULL), DLC_ENOTFOUND);
+    assert_int_equal(catalog_count(c), 6); /* a target of two samples is there once */
+    expect_split(c, "train", 0, 3);
+    expect_split(c, "test", 3, 1);
+    assert_int_equal(catalog_columns(c), 1);
+    expect_cell(c, 1, 0, "ben");
+    catalog_close(&c);
+    shelf_release(&f);
+    /* of one split: the targets of others are not there */
+    w = shelf_world(&f, "key,target_path,split\nplain.jpg,x/1,train\ns/a.tar/x/2,y/1,test\n");
+    w.l.split = "test";
+    c = apply(&w, LAYOUT_MANIFEST);
+    expect(c, LIST("s/a.tar/x/2"));
+    expect_target(c, 0, "s/b.tar/y/1");
+    assert_int_equal(catalog_count(c), 2);
+    catalog_close(&c);
+    shelf_release(&f);
+}
+
+static void test_bad_target_files(void **state)
+{
+    static const struct {
+        const char *text, *says;
+    } bad[] = {
+        {"key,target_file\nplain.jpg,x/9\n",
+         "line 2: target_file 'x/9': there is no such object, and no archive has such a member"},
+        {"key,Target_File\nplain.jpg,s/a.tar/y\n",
+         "line 2: Target_File 'y': s/a.tar has no such member"},
+        {"key,target_file\nplain.jpg,manifest.csv\n", "target_file 'manifest.csv': that is the"},
+        {"key,target_file\nx/1,y/1\nplain.jpg,\n",
+         "line 3: key 'plain.jpg': rows of its split both have a target file and have none"},
+    };
+    struct world w = world_of(LIST("manifest.csv", "a", "b"), "key,target_file\na,c\n");
+
+    (void)state;
+    refused(&w, "line 2: target_file 'c': there is no such object");
+    for (unsigned i = 0; i < DLC_COUNT(bad); i++) {
+        struct shelf f;
+
+        w = shelf_world(&f, bad[i].text);
+        refused(&w, bad[i].says);
+        shelf_release(&f);
+    }
+}
+
 static int stop(struct layout *l, const char *phase, uint64_t done, uint64_t total)
 {
     (void)l, (void)phase, (void)done, (void)total;
@@ -745,6 +809,8 @@ int main(void)
         cmocka_unit_test(test_archive),
         cmocka_unit_test(test_members),
         cmocka_unit_test(test_bad_members),
+        cmocka_unit_test(test_target_files),
+        cmocka_unit_test(test_bad_target_files),
         cmocka_unit_test(test_archives_at_once),
         cmocka_unit_test(test_archives_at_once_fail),
         cmocka_unit_test(test_stopped),
