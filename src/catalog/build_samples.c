@@ -116,7 +116,7 @@ int catalog_builder_class(struct catalog_builder *b, const char *name, size_t le
                           struct dlc_err *err)
 {
     builder_check(b);
-    dlc_check(b->n_samples == 0);
+    dlc_check(b->labels.len == 0 && (b->n_samples == 0 || b->n_columns == 0));
     if (builder_bad_name("class", name, len, err) < 0)
         return DLC_EINVAL;
     if (b->n_classes == SAMPLE_NO_LABEL - 1)
@@ -381,6 +381,14 @@ uint64_t catalog_builder_samples(const struct catalog_builder *b)
 {
     builder_check(b);
     return b->n_samples;
+}
+
+int catalog_builder_labels(struct catalog_builder *b, const void *labels, size_t n,
+                           struct dlc_err *err)
+{
+    builder_check(b);
+    dlc_check(n == b->n_samples && b->labels.len == 0 && b->n_columns == 0);
+    return grown_add(&b->labels, labels, n * sizeof(uint32_t)) < 0 ? builder_no_memory(b, err) : 0;
 }
 
 int catalog_builder_derived(struct catalog_builder *b, uint64_t j, uint64_t size,

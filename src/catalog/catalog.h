@@ -71,7 +71,8 @@ uint64_t catalog_builder_seek(const struct catalog_builder *b, const char *key, 
 int catalog_builder_find(const struct catalog_builder *b, const char *key, size_t key_len,
                          uint64_t *j);
 
-/* Classes and columns come before the first sample and are numbered as they come. */
+/* Classes and columns come before the first sample (but see catalog_builder_labels()) and are
+ * numbered as they come. */
 int catalog_builder_class(struct catalog_builder *b, const char *name, size_t len,
                           struct dlc_err *err);
 int catalog_builder_column(struct catalog_builder *b, const char *name, struct dlc_err *err);
@@ -98,6 +99,10 @@ struct catalog_new_sample { /* all borrowed */
 int catalog_builder_sample(struct catalog_builder *b, const struct catalog_new_sample *s,
                            struct dlc_err *err);
 uint64_t catalog_builder_samples(const struct catalog_builder *b); /* added so far */
+/* Labels of all samples, where they are known only after the samples are added: then classes come
+ * last, and there are no columns. `labels` is n uint32_t, borrowed. */
+int catalog_builder_labels(struct catalog_builder *b, const void *labels, size_t n,
+                           struct dlc_err *err);
 /* The unpacked copy of object j has this many bytes. Once per object. */
 int catalog_builder_derived(struct catalog_builder *b, uint64_t j, uint64_t size,
                             struct dlc_err *err);

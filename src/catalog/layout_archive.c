@@ -24,6 +24,7 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/syscalls.h"
+#include "catalog/member_classes_i.h"
 
 #define PROBE_MEMBERS 1000 /* looked at to see whether members group */
 #define PROBE_ENOUGH  1    /* what found() returns to end the probe */
@@ -65,6 +66,7 @@ struct crew {
     struct plan *p;
     const struct part *part;
     bool tables;
+    struct member_classes *classes; /* of members that are samples; NULL: tables, groups */
     const struct member_sink *sink; /* gets the members; NULL: they are samples */
     uint64_t done, total;           /* objects before this part, and of all parts */
 
@@ -168,6 +170,8 @@ static int add_now(struct scanning *g, const char *name, size_t len, size_t n, s
     }
     if (k != NULL)
         return k->found(k, name, len, g->pieces, err);
+    if (g->crew->classes != NULL && member_classes_add(g->crew->classes, name, len) < 0)
+        return builder_no_memory(g->p->l->builder, err);
     g->name.len = g->key_len;
     buf_add(&g->name, name, len);
     s.name = buf_str(&g->name);
@@ -528,6 +532,7 @@ static int find_groups_of(struct plan *p, const struct part *part, struct dlc_er
 
 int layout_containers(struct plan *p, bool tables, struct dlc_err *err)
 {
+    struct member_classes classes = {.off = false};
     uint64_t total = 0, done = 0;
     int rc = 0;
 
@@ -540,10 +545,15 @@ int layout_containers(struct plan *p, bool tables, struct dlc_err *err)
         rc = layout_begin_part(p, c.part, err);
         if (rc == 0 && !tables)
             rc = find_groups_of(p, c.part, err);
+        if (!tables && p->l->group == 0)
+            c.classes = &classes;
         if (rc == 0)
             rc = crew_run(&c, err);
         done += c.part->end - c.part->first;
     }
+    if (rc == 0)
+        rc = member_classes_finish(&classes, p->l->builder, err);
+    member_classes_release(&classes);
     return rc;
 }
 

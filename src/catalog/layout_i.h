@@ -40,6 +40,7 @@ void plan_see(const struct plan *p, const struct part *part, uint64_t j, struct 
 bool seen_is_junk(const struct seen *s); /* .DS_Store, _SUCCESS: no layout but flat counts them */
 bool seen_suffix_in(const struct seen *s, const char *const *list);
 
+bool split_is_known(const char *s, size_t len); /* train, val, test and so on */
 /* The canonical name of a split, or the name itself. */
 const char *split_name(const char *s, size_t len, char out[static CATALOG_NAME_MAX]);
 

@@ -60,6 +60,11 @@ static const char *known_split(const char *s, size_t len)
     return NULL;
 }
 
+bool split_is_known(const char *s, size_t len)
+{
+    return known_split(s, len) != NULL;
+}
+
 const char *split_name(const char *s, size_t len, char out[static CATALOG_NAME_MAX])
 {
     const char *known = known_split(s, len);

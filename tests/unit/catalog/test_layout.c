@@ -601,6 +601,32 @@ static void test_archive(void **state)
     buf_release(&tar);
 }
 
+static void test_member_classes(void **state)
+{
+    static const char *const none[][4] = {
+        {"b/1", "a/2", "3"},                     /* one lies in no folder */
+        {"b/1", "b/2"},                          /* one folder is no choice */
+        {"train/b/1", "test/a/2"},               /* splits are not classes */
+        {"b/1.jpg", "b/1.cls", "a/2.jpg", NULL}, /* groups have their own */
+    };
+    struct buf tar = BUF_INIT;
+    struct world w = tar_world("s.tar", LIST("dog/1.jpg", "cat/x/2.jpg", "dog/3.jpg"), &tar);
+    struct catalog *c = apply(&w, LAYOUT_ARCHIVE);
+
+    (void)state;
+    expect(c, LIST("s.tar/dog/1.jpg=1:dog", "s.tar/cat/x/2.jpg=0:cat", "s.tar/dog/3.jpg=1:dog"));
+    catalog_close(&c);
+    for (unsigned i = 0; i < DLC_COUNT(none); i++) {
+        const char *members[5] = {none[i][0], none[i][1], none[i][2], none[i][3], NULL};
+
+        w = tar_world("s.tar", members, &tar);
+        c = apply(&w, LAYOUT_ARCHIVE);
+        assert_int_equal(catalog_classes(c), 0);
+        catalog_close(&c);
+    }
+    buf_release(&tar);
+}
+
 /* ---- manifests over members of archives ---- */
 
 static void shelf_add(struct world *w, const char *key, const char *const *members)
@@ -807,6 +833,7 @@ int main(void)
         cmocka_unit_test(test_bad_manifests),
         cmocka_unit_test(test_missing_manifest),
         cmocka_unit_test(test_archive),
+        cmocka_unit_test(test_member_classes),
         cmocka_unit_test(test_members),
         cmocka_unit_test(test_bad_members),
         cmocka_unit_test(test_target_files),
