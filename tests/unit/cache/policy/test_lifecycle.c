@@ -77,6 +77,18 @@ static void test_who_may_go(void **state)
     }
 }
 
+/* A chunk of a dataset that jobs read is pending until one of them has read it. */
+static void test_life_of_a_chunk(void **state)
+{
+    (void)state;
+    for (unsigned s = LIFE_PREPARE; s <= LIFE_INACTIVE; s++) {
+        const struct life l = {s, 0, 0};
+
+        assert_int_equal(life_of_chunk(&l, true), s);
+        assert_int_equal(life_of_chunk(&l, false), s == LIFE_ACTIVE ? LIFE_PENDING : s);
+    }
+}
+
 /* The cool-down begins anew each time the last job leaves. */
 static void test_a_job_that_comes_back(void **state)
 {
@@ -122,9 +134,8 @@ static void test_misuse_is_caught(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_transition),
-        cmocka_unit_test(test_who_may_go),
-        cmocka_unit_test(test_a_job_that_comes_back),
+        cmocka_unit_test(test_every_transition), cmocka_unit_test(test_who_may_go),
+        cmocka_unit_test(test_life_of_a_chunk),  cmocka_unit_test(test_a_job_that_comes_back),
         cmocka_unit_test(test_misuse_is_caught),
     };
 

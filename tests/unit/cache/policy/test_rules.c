@@ -72,6 +72,58 @@ static void test_clairvoyant_admits(void **state)
     policy_free(&p);
 }
 
+/* One item in the place of another, of an order of its own, ranks by size, uses and turn of that. */
+static void test_stands_for_another(void **state)
+{
+    struct policy_item top;
+
+    (void)state;
+    begin(&policy_lfu, NULL);
+    come(A);
+    come(B);
+    policy_access(p, &it[A], now++);
+    assert_victim(B);
+    policy_item_init(&top, 9, 10, 1);
+    top.uses = 5;
+    policy_stand_for(p, &it[B], &top, 1);
+    assert_victim(A);
+    policy_free(&p);
+    begin(&policy_worth, NULL);
+    for (unsigned i = A; i <= B; i++) {
+        policy_expect(p, &it[i], 1);
+        come(i);
+    }
+    assert_victim(B); /* of equals the most recent */
+    policy_item_init(&top, 9, 1000, 1);
+    top.turn = it[A].turn;
+    policy_stand_for(p, &it[A], &top, 1);
+    assert_int_equal(it[A].size, 1000);
+    assert_victim(A); /* worth less for each byte */
+    policy_stand_for(p, &it[A], &top, 1000);
+    assert_victim(B);
+    policy_free(&p);
+}
+
+/* A walk over victims, as admission makes it, leaves no memory behind. */
+static void test_admission_leaks_nothing(void **state)
+{
+    enum { ROUNDS = 1000 };
+    size_t before = 0;
+
+    (void)state;
+    begin(&policy_worth, NULL);
+    policy_expect(p, &it[A], 1);
+    come(A);
+    policy_expect(p, &it[B], 9);
+    for (unsigned i = 0; i < 10 + ROUNDS; i++) {
+        if (i == 10)
+            before = unit_heap();
+        assert_true(policy_admit(p, &it[B], 10, now));
+    }
+    assert_true(unit_heap() < before + ROUNDS);
+    policy_free(&p);
+}
+
 /* Some of few are all of them; some of many are among them. */
 static void test_some(void **state)
 {
@@ -136,6 +188,21 @@ static void test_importance_forgets(void **state)
     policy_free(&p);
 }
 
+/* A weight that is known, however small, is not replaced by that of the ghost. */
+static void test_importance_keeps_a_small_weight(void **state)
+{
+    (void)state;
+    begin(&policy_importance, NULL);
+    come(A);
+    policy_weight(p, &it[A], 9);
+    policy_remove(p, &it[A]);
+    policy_item_init(&it[A], A, 10, 1);
+    it[A].weight = 0.5;
+    come(A);
+    assert_true(it[A].weight == 0.5);
+    policy_free(&p);
+}
+
 /* What was never read is worth nothing, whatever it costs; nothing can be gained by an empty one. */
 static void test_worth(void **state)
 {
@@ -162,9 +229,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forgotten_uses),
         cmocka_unit_test(test_clairvoyant_admits),
+        cmocka_unit_test(test_stands_for_another),
+        cmocka_unit_test(test_admission_leaks_nothing),
         cmocka_unit_test(test_some),
         cmocka_unit_test(test_importance_admits),
         cmocka_unit_test(test_importance_forgets),
+        cmocka_unit_test(test_importance_keeps_a_small_weight),
         cmocka_unit_test(test_worth),
     };
 

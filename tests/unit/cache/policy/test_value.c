@@ -98,6 +98,11 @@ static void test_admits_only_what_is_worth_it(void **state)
     assert_true(policy_admit(p, &big, 10, 2));  /* 10 for 6 */
     assert_false(policy_admit(p, &big, 11, 2)); /* 10 for 12 */
     assert_false(policy_admit(p, &big, 99, 2)); /* more than there is */
+    policy_set_cost(p, &big, 6.5);
+    assert_true(policy_admit(p, &big, 10, 2)); /* 6.5 for 6: any gain is enough */
+    policy_set_cost(p, &big, 6);
+    assert_false(policy_admit(p, &big, 10, 2)); /* 6 for 6 */
+    policy_set_cost(p, &big, 10);
     policy_hold(p, &a);
     assert_false(policy_admit(p, &big, 11, 2)); /* b alone is not enough */
     policy_hold(p, &big);
