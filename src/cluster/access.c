@@ -446,7 +446,7 @@ void resolve_again(struct dataset *ds, struct credential_retry *a)
     if (ds->credentials.renewing)
         return;
     ds->credentials.renewing = true;
-    ds->refs++;
+    dataset_ref(ds);
     url = mem_fmt("dlcache://%s", ds->cid);
     resolve(n, NULL, url, NULL, DLC_MS(0), schedule_again, ds);
     mem_free(&url);

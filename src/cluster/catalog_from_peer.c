@@ -204,7 +204,7 @@ bool catalog_from_peer(struct dataset *ds, uint64_t snapshot, borrowed_f *done)
     }
     b->work.run = borrow_work;
     b->task.run = borrowed;
-    ds->refs++;
+    dataset_ref(ds);
     n->pending++;
     work_run(n->work, WORK_CATALOG, &b->work);
     return true;

@@ -282,7 +282,7 @@ static void on_dataset(struct dataset_waiter *d, struct dataset *ds, const struc
         return;
     }
     c->ds = ds;
-    ds->refs++;
+    dataset_ref(ds);
     ds->deleted = false; /* or it was made again */
     if (strcmp(text(c, "op"), "warm") == 0)
         begin_warm(c);
@@ -331,7 +331,7 @@ static void command_run(struct node_command *c)
     if (strcmp(text(c, "op"), "evict") == 0) {
         c->ds = inventory_still_open(n, text(c, "dataset"), text(c, "tenant"), text(c, "url"));
         if (c->ds != NULL)
-            c->ds->refs++;
+            dataset_ref(c->ds);
         if (c->ds != NULL && json_is_true(json_object_get(c->message, "deleted")))
             c->ds->deleted = true; /* there is no next run to stay for: report.c */
         begin_evict(c);

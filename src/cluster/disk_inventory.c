@@ -60,10 +60,11 @@ static bool lies_at(const char *text, const char *url)
 struct dataset *inventory_still_open(struct node *n, const char *name, const char *tenant,
                                      const char *url)
 {
+    const struct dlc_list *same = datasets_of_cid(n, name);
     struct dataset *found = NULL;
 
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
+    dlc_list_each (l, same) {
+        struct dataset *ds = dlc_container(l, struct dataset, same_cid);
 
         if (ds->cid != NULL && ds->state == DATASET_READY && !ds->stale &&
             strcmp(ds->cid, name) == 0 && strcmp(ds->tenant, tenant) == 0 &&

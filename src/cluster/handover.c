@@ -106,18 +106,14 @@ static bool takes_part(const struct dataset *ds)
     return ds->cid != NULL && ds->state == DATASET_READY && !ds->stale;
 }
 
-/* The first dataset whose id is not less: ids grow, so one that is opened meanwhile comes last. */
-static struct dataset *dataset_from(const struct node *n, uint64_t id)
+/* The first one that takes part and whose id is not less. */
+static struct dataset *part_from(const struct node *n, uint64_t id)
 {
-    struct dataset *first = NULL;
+    struct dataset *ds = dataset_from(n, id);
 
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
-
-        if (takes_part(ds) && ds->id >= id && (first == NULL || ds->id < first->id))
-            first = ds;
-    }
-    return first;
+    while (ds != NULL && !takes_part(ds))
+        ds = dataset_from(n, ds->id + 1);
+    return ds;
 }
 
 /* (HANDOVER-4) */
@@ -245,7 +241,7 @@ static void offer_send(struct handover *h, struct dataset *ds, uint64_t sample, 
         .done = offer_answered,
         .priv = o,
     };
-    ds->refs++;
+    dataset_ref(ds);
     h->in_flight++;
     h->node->pending++;
     if (h->busy)
@@ -418,7 +414,7 @@ static bool may_send(const struct handover *h)
 static void on_slice(struct timer *t)
 {
     struct handover *h = dlc_container(t, struct handover, timer);
-    struct dataset *ds = dataset_from(h->node, h->dataset);
+    struct dataset *ds = part_from(h->node, h->dataset);
     unsigned looked = 0;
 
     if (h->phase != COUNTING && h->phase != MOVING)
@@ -436,7 +432,7 @@ static void on_slice(struct timer *t)
         } else {
             h->dataset++;
             h->next = 0; /* also if the next dataset has that very id */
-            ds = dataset_from(h->node, h->dataset);
+            ds = part_from(h->node, h->dataset);
         }
     }
     if (ds == NULL && h->in_flight == 0)

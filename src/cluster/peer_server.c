@@ -224,7 +224,7 @@ static void read_sample(struct peer_request *a, struct dataset *ds)
     bool before = dataset_read_elsewhere(ds);
 
     a->ds = ds;
-    ds->refs++;
+    dataset_ref(ds);
     if (catalog_snapshot(ds->catalog) != a->snapshot) {
         peer_request_fail(a, DLC_ECHANGED, "this node has another snapshot of the dataset");
         return;

@@ -158,7 +158,7 @@ void peer_request_give_catalog(struct peer_request *a, struct dataset *ds)
         return;
     }
     a->ds = ds;
-    ds->refs++;
+    dataset_ref(ds);
     a->work.run = catalog_work;
     a->task.run = on_catalog_read;
     if (!work_try(ds->node->work, WORK_CATALOG, &a->work, 0))

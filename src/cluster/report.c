@@ -296,7 +296,7 @@ static void walk_on(struct dataset *ds)
         r->ready[i - r->at] = mem_index_ready(ds->index, i);
     r->work.run = look_on_disk;
     r->task.run = slice_looked_at;
-    ds->refs++;
+    dataset_ref(ds);
     ds->node->pending++;
     work_run(ds->node->work, WORK_BACKGROUND, &r->work);
 }
@@ -385,7 +385,7 @@ static bool add_rows(struct batch *b, struct report *r, json_t *put, json_t *gon
             if (catalog_object(r->ds->catalog, i, &e, NULL) < 0)
                 continue;
             b->rows[b->n++] = (struct row){r->ds, i, r->state, bit(r->have, i)};
-            r->ds->refs++;
+            dataset_ref(r->ds);
             *bytes += json_len(e.key) + json_len(e.etag) + ROW_BYTES;
             if (bit(r->have, i))
                 json_array_append_new(put, put_row(r, i, &e));

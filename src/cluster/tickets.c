@@ -39,7 +39,7 @@ static void ask_for_ticket(struct dataset *ds, struct dlc_mono now)
 
     ds->ticket.asking = true;
     ds->ticket.asked = now;
-    ds->refs++;
+    dataset_ref(ds);
     resolve(ds->node, NULL, url, NULL, DLC_MS(0), ticket_came, ds);
     mem_free(&url);
 }

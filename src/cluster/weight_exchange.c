@@ -218,17 +218,15 @@ static void take_failure(struct job_weights *w, const struct dlc_err *err, struc
 /* (WEIGHT-EXCHANGE-4) */
 static struct job_weights *find(struct node *n, const struct exchange *x)
 {
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
+    struct dataset *ds = dataset_from(n, x->dataset);
 
-        if (ds->id != x->dataset)
-            continue;
-        dlc_list_each (k, &ds->job_weights) {
-            struct job_weights *w = dlc_container(k, struct job_weights, link);
+    if (ds == NULL || ds->id != x->dataset)
+        return NULL;
+    dlc_list_each (k, &ds->job_weights) {
+        struct job_weights *w = dlc_container(k, struct job_weights, link);
 
-            if (w->send.number == x->number)
-                return w;
-        }
+        if (w->send.number == x->number)
+            return w;
     }
     return NULL;
 }

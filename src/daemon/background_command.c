@@ -25,7 +25,7 @@ void *background_new(struct conn *c, struct dataset *ds, size_t size)
     b->conn = c->id;
     b->ds = ds;
     if (ds != NULL)
-        ds->refs++;
+        dataset_ref(ds);
     return b;
 }
 

@@ -69,7 +69,7 @@ void load_start(struct dataset *ds, void (*done)(struct dataset *ds))
                           .wanted = ds->opening.wanted,
                           .done = done};
     ds->opening.loading = true;
-    ds->refs++;
+    dataset_ref(ds);
     ds->node->pending++;
     work_run(ds->node->work, WORK_CATALOG, &l->work);
 }

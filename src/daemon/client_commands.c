@@ -156,12 +156,9 @@ static struct dataset *evict_from(const struct evict_command *e)
 
     if (e->base.ds != NULL)
         return e->id <= e->base.ds->id ? e->base.ds : NULL;
-    dlc_list_each (l, &e->base.node->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
-
-        if (ds->index != NULL && ds->id >= e->id && (next == NULL || ds->id < next->id))
-            next = ds;
-    }
+    do {
+        next = dataset_from(e->base.node, next == NULL ? e->id : next->id + 1);
+    } while (next != NULL && next->index == NULL);
     return next;
 }
 

@@ -130,7 +130,7 @@ bool client_open_agree(struct conn *c, struct dataset *ds)
     c->of_job = NULL;
     c->asking = true;
     c->opening = ds;
-    ds->refs++;
+    dataset_ref(ds);
     c->node->cluster_ops->check_job(c->node, c->job, ds->tenant, ds->cid,
                                     catalog_snapshot(ds->catalog), open_agreed, o);
     return true;

@@ -149,12 +149,14 @@ static bool free_idle(struct node *n, struct dlc_mono now)
 {
     uint64_t decoded, bytes;
 
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
+    if (dataset_trim(n))
+        return true; /* so few stay that a step can look at all */
+    dlc_list_each (l, &n->idle) {
+        struct dataset *ds = dlc_container(l, struct dataset, idle);
 
         decoded_caches_figures(ds, &decoded, &bytes);
-        if (ds->state != DATASET_READY || ds->refs > 0 ||
-            mem_index_resident(ds->index) + decoded == 0 || n->config->memory_idle.ns == 0 ||
+        if (ds->state != DATASET_READY || mem_index_resident(ds->index) + decoded == 0 ||
+            n->config->memory_idle.ns == 0 ||
             dlc_mono_sub(now, ds->last_used).ns < n->config->memory_idle.ns)
             continue;
         if (dataset_evict_some(ds, &ds->emptied, &bytes))
@@ -491,6 +493,7 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     dlc_list_init(&n->zombies);
     reserve_init(n);
     dlc_list_init(&n->datasets);
+    dlc_list_init(&n->idle);
     dlc_list_init(&n->backlogs);
     dlc_list_init(&n->warms);
     dlc_list_init(&n->deriving);

@@ -119,8 +119,12 @@ void dataset_put(struct dataset **dp)
 
     *dp = NULL;
     dlc_check(ds->tag == DATASET_TAG && ds->refs > 0);
-    if (--ds->refs == 0 && ds->stale)
+    if (--ds->refs > 0)
+        return;
+    if (ds->stale)
         dataset_free(ds);
+    else
+        dataset_table_idle(ds, true);
 }
 
 /* ---- making ---- */
@@ -209,16 +213,13 @@ struct bucket_config dataset_bucket_config(const struct dataset *ds)
 static int open_bucket(struct dataset *ds, struct dlc_err *err)
 {
     struct bucket_config bc;
-    unsigned open = 0;
 
     if (ds->asked.foreign && ds->cid == NULL && ds->url.scheme == URL_FILE) {
         ds->asked.below = allowed_path_of(ds->node->config, ds->url.prefix);
         dlc_check(ds->asked.below != NULL); /* other_user_may_open() */
     }
     bc = dataset_bucket_config(ds);
-    dlc_list_each (l, &ds->node->datasets)
-        open++;
-    if (bc.lanes == 0 && open > MANY)
+    if (bc.lanes == 0 && ds->node->n_datasets > MANY)
         bc.lanes = 1;
     return bucket_open(&ds->url, &bc, &ds->bucket, err);
 }
@@ -298,6 +299,7 @@ static const char *memory_name(const struct dataset *ds)
 struct dataset *dataset_new(struct node *n, const struct open_request *w, struct dlc_err *err)
 {
     struct dataset *ds = mem_new(struct dataset);
+    int rc;
 
     ds->tag = DATASET_TAG;
     ds->runs = POLICY_UNKNOWN;
@@ -322,9 +324,9 @@ struct dataset *dataset_new(struct node *n, const struct open_request *w, struct
     dlc_list_init(&ds->opening.waiters);
     dlc_list_init(&ds->backlog.link);
     set_owner(ds, w->grant);
+    rc = url_parse(&ds->url, w->url, err);
     dataset_table_add(ds);
-    if (url_parse(&ds->url, w->url, err) < 0 ||
-        tenant_memory_get(&n->memories, memory_name(ds), &ds->tenant_memory, err) < 0 ||
+    if (rc < 0 || tenant_memory_get(&n->memories, memory_name(ds), &ds->tenant_memory, err) < 0 ||
         open_bucket(ds, err) < 0) {
         dataset_put(&ds);
         return NULL;
@@ -342,7 +344,7 @@ struct dataset *dataset_new(struct node *n, const struct open_request *w, struct
 void dataset_forget(struct dataset *ds)
 {
     ds->stale = true;
-    ds->refs++;
+    dataset_ref(ds);
     dataset_put(&ds);
 }
 
@@ -351,7 +353,7 @@ void dataset_shutdown(struct dataset *ds)
     struct dataset *ref = ds;
 
     ds->stale = true;
-    ds->refs++;
+    dataset_ref(ds);
     events_raise(ds->node, dataset_stopping, ds);
     if (ds->bucket != NULL)
         dataset_close(ds, false); /* every request under way posts its end */

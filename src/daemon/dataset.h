@@ -28,6 +28,7 @@
 #include "daemon/credentials.h"
 #include "daemon/dataset_chunks.h"
 #include "daemon/dataset_open.h"
+#include "daemon/dataset_table.h"
 #include "daemon/fetch/object_index.h"
 #include "daemon/ownership.h"
 #include "daemon/prefetch/cache_bypass.h"
@@ -78,11 +79,13 @@ struct dataset_readers {
 struct dataset {
     uint32_t tag;
     struct node *node;
-    struct dlc_list link;                /* in node.datasets, in order of use */
-    struct dlc_list same_name, same_cid; /* dataset_table.c */
+    struct dlc_list link;                          /* in node.datasets */
+    struct dlc_list same_name, same_cid, same_url; /* dataset_table.c */
+    struct dlc_list idle;                          /* in node.idle, if is_idle */
+    bool is_idle;                                  /* has no users, and is not stale */
     uint64_t id;
     enum dataset_state state;
-    unsigned refs; /* sessions, openers, warms, fetches */
+    unsigned refs; /* sessions, openers, warms, fetches; dataset_ref(), dataset_put() */
     bool stale;    /* not the newest: closes with its last session */
     bool deleted;  /* at the manager: closes when nobody uses it and its chunks are reported gone */
     struct dlc_mono last_used;
@@ -151,6 +154,12 @@ char *dataset_name(const struct open_request *w);
 /* Use the credentials and the ticket of a new grant from the manager. */
 void dataset_take_grant(struct dataset *ds, const struct grant *g);
 struct bucket_config dataset_bucket_config(const struct dataset *ds);
+
+static inline void dataset_ref(struct dataset *ds)
+{
+    if (ds->refs++ == 0)
+        dataset_table_idle(ds, false);
+}
 
 /* Drop a reference; dropping the last one of a stale dataset frees it. */
 void dataset_put(struct dataset **dp);

@@ -92,7 +92,7 @@ static void dataset_fail(struct dataset *ds, const struct dlc_err *err)
 {
     struct dataset *ref = ds;
 
-    ds->refs++;
+    dataset_ref(ds);
     ds->state = DATASET_FAILED;
     ds->opening.error = *err;
     ds->stale = true;
@@ -143,14 +143,14 @@ static void move_openers(struct dataset *ds, struct dataset *old)
 
         dlc_list_push_tail(&old->opening.openers, n);
         c->opening = old;
-        old->refs++;
+        dataset_ref(old);
         dataset_put(&ref);
     }
     while ((n = dlc_list_pop_head(&ds->opening.waiters)) != NULL) {
         struct dataset *ref = ds;
 
         dlc_list_push_tail(&old->opening.waiters, n);
-        old->refs++;
+        dataset_ref(old);
         dataset_put(&ref);
     }
     ds->stale = true;
@@ -260,7 +260,7 @@ static struct dataset *find_or_begin(struct node *n, const struct open_request *
     if (quota_dataset(n, w, ds, err) < 0)
         return NULL;
     if (ds != NULL) {
-        ds->refs++;
+        dataset_ref(ds);
         return ds;
     }
     if (!dataset_room(n)) {
@@ -440,12 +440,10 @@ void dataset_open(struct conn *c, const struct open_request *asked)
         return;
     }
     if (ds->state == DATASET_READY) {
-        dlc_list_remove(&ds->link); /* the list is in order of use */
-        dlc_list_push_tail(&c->node->datasets, &ds->link);
         answer_opener(c, ds);
     } else {
         c->opening = ds;
-        ds->refs++;
+        dataset_ref(ds);
         dlc_list_push_tail(&ds->opening.openers, &c->waiting);
     }
     if (begun)
@@ -467,7 +465,7 @@ void dataset_need(struct node *n, const struct open_request *w, struct dataset_w
     if (ds->state == DATASET_READY) {
         d->ready(d, ds, &err);
     } else {
-        ds->refs++;
+        dataset_ref(ds);
         dlc_list_push_tail(&ds->opening.waiters, &d->link);
     }
     if (begun)

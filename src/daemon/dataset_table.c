@@ -15,7 +15,7 @@
 #include "daemon/session.h"
 #include "daemon/state.h"
 
-#define IDLE_MAX 32 /* datasets without users that stay for the next run */
+#define TRIM_STEP 8u /* datasets closed in one turn of the loop */
 
 /* ---- by name, by cluster id ---- */
 
@@ -55,12 +55,61 @@ static void chain_remove(struct map *m, const char *text, struct dlc_list *node)
     }
 }
 
+/* ---- by id ---- */
+
+/* Where the first one is whose id is not less. */
+static size_t id_place(const struct node *n, uint64_t id)
+{
+    size_t lo = 0, hi = n->n_datasets;
+
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+
+        if (n->by_id[mid]->id < id)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo;
+}
+
+static void id_add(struct node *n, struct dataset *ds)
+{
+    size_t at = id_place(n, ds->id); /* the end, but in tests */
+
+    mem_reserve(n->by_id, n->n_datasets, n->cap_datasets);
+    memmove(&n->by_id[at + 1], &n->by_id[at], (n->n_datasets - at) * sizeof(n->by_id[0]));
+    n->by_id[at] = ds;
+    n->n_datasets++;
+}
+
+static void id_remove(struct node *n, const struct dataset *ds)
+{
+    size_t at = id_place(n, ds->id);
+
+    dlc_check(at < n->n_datasets && n->by_id[at] == ds);
+    n->n_datasets--;
+    memmove(&n->by_id[at], &n->by_id[at + 1], (n->n_datasets - at) * sizeof(n->by_id[0]));
+}
+
+struct dataset *dataset_from(const struct node *n, uint64_t id)
+{
+    size_t at = id_place(n, id);
+
+    return at < n->n_datasets ? n->by_id[at] : NULL;
+}
+
+/* ---- the table ---- */
+
 void dataset_table_add(struct dataset *ds)
 {
     struct node *n = ds->node;
 
     dlc_list_push_tail(&n->datasets, &ds->link);
+    id_add(n, ds);
     chain_add(&n->by_name, ds->asked.name, &ds->same_name);
+    if (ds->url.text != NULL)
+        chain_add(&n->by_url, ds->url.text, &ds->same_url);
     if (ds->cid != NULL)
         chain_add(&n->by_cid, ds->cid, &ds->same_cid);
 }
@@ -70,13 +119,32 @@ void dataset_table_remove(struct dataset *ds)
     struct node *n = ds->node;
 
     dlc_list_remove(&ds->link);
+    dataset_table_idle(ds, false);
+    id_remove(n, ds);
     chain_remove(&n->by_name, ds->asked.name, &ds->same_name);
+    if (ds->url.text != NULL)
+        chain_remove(&n->by_url, ds->url.text, &ds->same_url);
     if (ds->cid != NULL)
         chain_remove(&n->by_cid, ds->cid, &ds->same_cid);
     if (dlc_list_empty(&n->datasets)) { /* the last of all leaves no table either */
         map_release(&n->by_name);
         map_release(&n->by_cid);
+        map_release(&n->by_url);
+        mem_free(&n->by_id);
+        n->cap_datasets = 0;
     }
+}
+
+void dataset_table_idle(struct dataset *ds, bool idle)
+{
+    if (ds->is_idle == idle)
+        return;
+    ds->is_idle = idle;
+    if (idle)
+        dlc_list_push_tail(&ds->node->idle, &ds->idle);
+    else
+        dlc_list_remove(&ds->idle);
+    ds->node->n_idle += idle ? 1u : -1u;
 }
 
 /* ---- lookups ---- */
@@ -117,14 +185,26 @@ bool dataset_is_at(const struct dataset *ds, const char *url)
     return same;
 }
 
+const struct dlc_list *datasets_at(const struct node *n, const char *url)
+{
+    return chain_of(&n->by_url, url);
+}
+
+const struct dlc_list *datasets_of_cid(const struct node *n, const char *cid)
+{
+    return chain_of(&n->by_cid, cid);
+}
+
 struct dataset *dataset_find(struct node *n, const char *url)
 {
     struct url u = URL_INIT;
     struct dataset *found = NULL;
 
     if (url_parse(&u, url, NULL) == 0) {
-        dlc_list_each (l, &n->datasets) {
-            struct dataset *ds = dlc_container(l, struct dataset, link);
+        const struct dlc_list *same = chain_of(&n->by_url, u.text);
+
+        dlc_list_each (l, same) {
+            struct dataset *ds = dlc_container(l, struct dataset, same_url);
 
             if (!ds->stale && ds->state == DATASET_READY && strcmp(ds->url.text, u.text) == 0)
                 found = ds;
@@ -134,24 +214,20 @@ struct dataset *dataset_find(struct node *n, const char *url)
     return found;
 }
 
+bool dataset_trim(struct node *n)
+{
+    for (unsigned i = 0; i < TRIM_STEP; i++) {
+        if (n->n_idle == 0 || (n->n_idle <= IDLE_MAX && n->n_datasets < DATASETS_MAX))
+            return false;
+        dataset_forget(dlc_container(n->idle.next, struct dataset, idle));
+    }
+    return n->n_idle > IDLE_MAX;
+}
+
 bool dataset_room(struct node *n)
 {
-    unsigned idle = 0, all = 0;
-
-    dlc_list_each (l, &n->datasets) {
-        idle += dlc_container(l, struct dataset, link)->refs == 0;
-        all++;
-    }
-    dlc_list_each_safe (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
-
-        if (ds->refs == 0 && (idle > IDLE_MAX || all >= DATASETS_MAX)) {
-            dataset_forget(ds);
-            idle--;
-            all--;
-        }
-    }
-    return all < DATASETS_MAX;
+    dataset_trim(n);
+    return n->n_datasets < DATASETS_MAX;
 }
 
 struct dataset *dataset_of_cluster(struct node *n, const char *cid, const char *tenant,

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The table of open datasets (node.datasets, in order of use): lookups, and the limit on their
- * number. Lookups take no reference and start nothing. Those by name and by cluster id look only at
- * datasets of that name or id, however many are open.
+ * The table of open datasets: lookups, and the limit on their number. Lookups take no reference and
+ * start nothing. However many are open, they look only at those of that name, URL or id.
  */
 #ifndef DLC_DAEMON_DATASET_TABLE_H
 #define DLC_DAEMON_DATASET_TABLE_H
@@ -12,12 +11,19 @@
 
 struct conn;
 struct dataset;
+struct dlc_list;
 struct node;
 
 #define DATASETS_MAX 8192 /* each has a thread and some descriptors */
+#define IDLE_MAX     32   /* datasets without users that stay for the next run */
 
-void dataset_table_add(struct dataset *ds); /* its name and, if it has one, cluster id stay */
+void dataset_table_add(struct dataset *ds); /* its name, URL and, if it has one, cluster id stay */
 void dataset_table_remove(struct dataset *ds);
+/* It has lost its last user, or has one again: dataset_put(), dataset_ref(). */
+void dataset_table_idle(struct dataset *ds, bool idle);
+/* The one with the lowest id that is not less; NULL: none. For passes over all in steps: ids grow,
+ * so that one that is opened meanwhile comes last. */
+struct dataset *dataset_from(const struct node *n, uint64_t id);
 
 /* It is being listed, and will be newer than the stored catalog. */
 bool dataset_is_listing(const struct dataset *ds);
@@ -26,6 +32,10 @@ bool dataset_is_listing(const struct dataset *ds);
 struct dataset *dataset_by_name(struct node *n, const char *name, bool refresh);
 /* Is this its URL: of its bucket, or dlcache://NAME as its tenant says it? */
 bool dataset_is_at(const struct dataset *ds, const char *url);
+/* Lists of dataset.same_url and dataset.same_cid, the newest last; URLs in their canonical form.
+ * Compare the text: others may be among them. */
+const struct dlc_list *datasets_at(const struct node *n, const char *url);
+const struct dlc_list *datasets_of_cid(const struct node *n, const char *cid);
 /* The newest ready one at this URL; NULL: none. */
 struct dataset *dataset_find(struct node *n, const char *url);
 /* The ready dataset with this cluster id; snapshot 0: the newest. tenant NULL: of any tenant; a
@@ -41,7 +51,9 @@ uint64_t dataset_job_snapshot(const struct conn *c, const char *name);
 struct dataset *dataset_to_replace(const struct dataset *ds);
 /* Another one that is ready with the same catalog, or NULL. */
 struct dataset *dataset_twin(const struct dataset *ds);
-/* Close the least recently used datasets. False: too many are in use. */
-bool dataset_room(struct node *n);
+/* Close a few of those without users that were left longest ago, if more than IDLE_MAX are there or
+ * the table is full. True: there are more to close. */
+bool dataset_trim(struct node *n);
+bool dataset_room(struct node *n); /* the same. False: too many are in use */
 
 #endif

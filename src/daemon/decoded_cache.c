@@ -320,7 +320,7 @@ int decoded_upload(struct session *s, uint64_t sample, uint32_t slot, uint64_t l
                               .slot = slot,
                               .conn = s->conn->id,
                               .done = done};
-    g->ds->refs++;
+    dataset_ref(g->ds);
     g->decoded->users++;
     n->pending++;
     work_run(n->work, WORK_COPY, &g->work); /* a session has SHM_UPLOAD_SLOTS at most */

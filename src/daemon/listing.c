@@ -234,7 +234,7 @@ void listing_start(struct dataset *ds, listing_done_f *done)
     l->list =
         (struct bucket_list){.prefix = l->prefix, .page = on_page, .done = on_listed, .priv = l};
     ds->opening.listing = l;
-    ds->refs++;
+    dataset_ref(ds);
     ds->node->pending++;
     bucket_list(ds->bucket, &l->list);
 }

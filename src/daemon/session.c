@@ -316,7 +316,7 @@ int session_new(struct conn *c, struct dataset *ds, struct dlc_err *err)
     s->again.fire = on_again;
     dlc_list_init(&s->waiters);
     dlc_list_init(&s->link);
-    ds->refs++;
+    dataset_ref(ds);
     c->session = s;
     errno = 0;
     rc = c->wants_decoded ? take_shelf(s, err) : join(s);

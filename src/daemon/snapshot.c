@@ -102,21 +102,22 @@ static void pruned(struct task *t)
 
 void snapshot_prune(struct dataset *ds)
 {
+    const struct dlc_list *at = datasets_at(ds->node, ds->url.text);
     struct pruning *p = mem_new(struct pruning);
 
     p->ds = ds;
     p->bytes = DLC_MAX(KEEP_BYTES, 2 * catalog_file_size(ds->catalog));
     p->work.run = prune_work;
     p->task.run = pruned;
-    dlc_list_each (l, &ds->node->datasets) {
-        const struct dataset *o = dlc_container(l, struct dataset, link);
+    dlc_list_each (l, at) { /* a catalog belongs to a URL */
+        const struct dataset *o = dlc_container(l, struct dataset, same_url);
 
         if (o->catalog == NULL || strcmp(o->catalog_path, ds->catalog_path) != 0)
             continue;
         mem_reserve(p->used, p->n, p->cap);
         p->used[p->n++] = catalog_snapshot(o->catalog);
     }
-    ds->refs++;
+    dataset_ref(ds);
     ds->node->pending++;
     work_run(ds->node->work, WORK_BACKGROUND, &p->work);
 }

@@ -28,7 +28,8 @@
 #include "daemon/work.h"
 #include "sandbox/sandbox.h"
 
-#define PAGE 16u /* datasets in one answer */
+#define PAGE  16u  /* datasets in one answer */
+#define LOOKS 512u /* datasets that are looked at for it */
 
 static const char *const stall_names[N_STALLED] = {
     [STALLED_LATENCY] = "stall_latency_ns", [STALLED_BANDWIDTH] = "stall_bandwidth_ns",
@@ -200,23 +201,20 @@ static json_t *loop_json(const struct loop *l)
                      (json_int_t)f.slept);
 }
 
-/* The PAGE ready datasets that the caller may see with the lowest ids above `after`, in that order.
- * How many. */
-static unsigned next_page(const struct conn *c, uint64_t after, struct dataset *page[static PAGE])
+/* The ready datasets that the caller may see with the lowest ids above *after, in that order: PAGE
+ * of them, of the next LOOKS. How many; *after: where to go on, or 0. */
+static unsigned next_page(const struct conn *c, uint64_t *after, struct dataset *page[static PAGE])
 {
     unsigned have = 0;
 
-    dlc_list_each (l, &c->node->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
-        unsigned at;
+    for (unsigned i = 0; i < LOOKS && have < PAGE; i++) {
+        struct dataset *ds = dataset_from(c->node, *after + 1);
 
-        if (!client_sees(c, ds) || ds->state != DATASET_READY || ds->deleted || ds->id <= after ||
-            (have == PAGE && ds->id > page[PAGE - 1]->id))
-            continue;
-        for (at = DLC_MIN(have, PAGE - 1); at > 0 && page[at - 1]->id > ds->id; at--)
-            page[at] = page[at - 1];
-        page[at] = ds;
-        have = DLC_MIN(have + 1, PAGE);
+        *after = ds != NULL ? ds->id : 0;
+        if (ds == NULL)
+            break;
+        if (client_sees(c, ds) && ds->state == DATASET_READY && !ds->deleted)
+            page[have++] = ds;
     }
     return have;
 }
@@ -224,14 +222,14 @@ static unsigned next_page(const struct conn *c, uint64_t after, struct dataset *
 static void add_datasets(json_t *answer, const struct conn *c, uint64_t after)
 {
     struct dataset *page[PAGE];
-    unsigned have = next_page(c, after, page);
+    unsigned have = next_page(c, &after, page);
     json_t *datasets = json_array();
 
     for (unsigned i = 0; i < have; i++)
         json_array_append_new(datasets, dataset_json(page[i]));
     json_object_set_new(answer, "datasets", datasets);
-    if (have == PAGE)
-        json_object_set_new(answer, "next", json_integer((json_int_t)page[PAGE - 1]->id));
+    if (after > 0)
+        json_object_set_new(answer, "next", json_integer((json_int_t)after));
 }
 
 /* What the kernel holds this process to: "in force: ..." or "not in force: why" by part. */

@@ -66,10 +66,14 @@ struct node {
     struct ending *ending_watch; /* ending.c */
 
     const struct client_ops *client_ops;
-    struct dlc_list conns;      /* struct conn.link */
-    struct map conn_ids;        /* conn.id -> struct conn, of those in conns */
-    struct dlc_list datasets;   /* struct dataset.link */
-    struct map by_name, by_cid; /* dataset_table.c */
+    struct dlc_list conns;              /* struct conn.link */
+    struct map conn_ids;                /* conn.id -> struct conn, of those in conns */
+    struct dlc_list datasets;           /* struct dataset.link */
+    struct map by_name, by_cid, by_url; /* dataset_table.c, and these: */
+    struct dataset **by_id;             /* all datasets, by growing id */
+    size_t n_datasets, cap_datasets;
+    struct dlc_list idle; /* struct dataset.idle: those without users, left longest ago first */
+    unsigned n_idle;
     struct object_index objects;
     struct dlc_list following; /* struct dataset.prefetch.link: sessions follow an order there */
     struct dlc_mono owned_at;  /* prefetch.c counted tenant_memory.owned then; 0: it must */

@@ -214,7 +214,7 @@ static void derive_again(struct part *p)
         g->task.run = derive_back;
         dlc_list_init(&g->waiting);
         dlc_list_push_tail(&ds->node->deriving, &g->link);
-        ds->refs++;
+        dataset_ref(ds);
         ds->node->pending++;
         log_info("making the unpacked copy of %s again", p->object.key);
         work_run(ds->node->work, WORK_CATALOG, &g->work);

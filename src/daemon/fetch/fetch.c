@@ -211,7 +211,7 @@ static bool attempt_start(struct fetch *f, const struct fetch_source *s)
     a->task.run = attempt_on_loop;
     dlc_list_init(&a->link);
     f->attempt = a;
-    f->ds->refs++;
+    dataset_ref(f->ds);
     f->ds->node->pending++;
     hedge_watch(pipeline_of(f)->hedge, a, f->row, f->last_try);
     if (s->start(a)) /* perhaps it has ended by now */
@@ -552,7 +552,7 @@ static struct fetch *fetch_new(struct dataset *ds, uint64_t sample)
     f->task.run = step_on_loop;
     dlc_list_init(&f->waiters);
     dlc_list_init(&f->of_room);
-    ds->refs++;
+    dataset_ref(ds);
     budget_take(ds, BUDGET_FETCHES, 1);
     map_set(&ds->fetching, sample, f);
     return f;

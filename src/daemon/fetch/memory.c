@@ -115,7 +115,7 @@ static struct store *store_new(const struct fetch *f)
     s->checksum = mem_index_checksum(ds->index, f->sample);
     s->work.run = store_on_worker;
     s->task.run = store_on_loop;
-    ds->refs++;
+    dataset_ref(ds);
     return s;
 }
 

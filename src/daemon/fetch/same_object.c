@@ -105,7 +105,7 @@ static bool same_start(struct fetch_attempt *a)
             memory_unhold(dataset_memory(s->of), s->of->index, s->sample);
         return false;
     }
-    s->of->refs++;
+    dataset_ref(s->of);
     a->checksum = mem_index_checksum(s->of->index, s->sample);
     a->sum = FETCH_SUM_CLAIMED;
     s->work.run = same_on_worker;

@@ -190,7 +190,7 @@ static void adopt(struct dataset *ds)
     a->work.run = adopt_work;
     a->task.run = adopt_back;
     ds->disk.adoption = a;
-    ds->refs++;
+    dataset_ref(ds);
     ds->node->pending++;
     work_run(ds->node->work, WORK_BACKGROUND, &a->work);
 }

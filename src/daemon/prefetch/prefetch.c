@@ -389,7 +389,7 @@ static void poll_all(struct timer *t)
     dlc_list_each_safe (d, &n->following) {
         struct dataset *ds = dlc_container(d, struct dataset, prefetch.link);
 
-        ds->refs++; /* a fetch that ends at once must not take the dataset away */
+        dataset_ref(ds); /* a fetch that ends at once must not take the dataset away */
         poll_dataset(ds);
         next = next_poll_after(ds, next);
         dataset_put(&ds);
@@ -435,7 +435,7 @@ void prefetch_poll(struct session *s)
 
     if (!s->reader.active)
         return;
-    ds->refs++; /* as poll_all() */
+    dataset_ref(ds); /* as poll_all() */
     poll_cursor(s);
     dataset_put(&ds);
 }

@@ -131,7 +131,7 @@ static struct warm *warm_new(struct dataset *ds, enum fetch_goal goal)
     w->ds = ds;
     w->goal = goal;
     w->end = w->total = catalog_count(ds->catalog);
-    ds->refs++;
+    dataset_ref(ds);
     ds->budget.n_warms++;
     dataset_join(ds);
     dlc_list_push_tail(&n->warms, &w->link);

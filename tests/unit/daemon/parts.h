@@ -37,6 +37,7 @@ static inline void parts_node(struct node *n)
 {
     memset(n, 0, sizeof(*n));
     dlc_list_init(&n->datasets);
+    dlc_list_init(&n->idle);
     dlc_list_init(&n->backlogs);
     dlc_list_init(&n->following);
     dlc_list_init(&n->conns);

@@ -78,6 +78,102 @@ static void a_lookup_looks_at_its_name_only(void **state)
     assert_true(n.by_name.entries == NULL && n.by_cid.entries == NULL);
 }
 
+/* It lies there. */
+static void move_to(struct dataset *ds, const char *url)
+{
+    dataset_table_remove(ds);
+    url_release(&ds->url);
+    assert_int_equal(url_parse(&ds->url, url, NULL), 0);
+    dataset_table_add(ds);
+}
+
+/* An admin's question by URL finds the newest, and looks only at those that lie there. */
+static void a_url_is_found_among_thousands(void **state)
+{
+    struct dataset *old, *new;
+    char text[64];
+
+    (void)state;
+    for (unsigned i = 0; i < 8000; i++) {
+        snprintf(text, sizeof(text), "s3://data/%u/", i);
+        move_to(parts_dataset(&n, text, NULL), text);
+    }
+    old = parts_dataset(&n, "x", parts_catalog("a", 3));
+    new = parts_dataset(&n, "y", parts_catalog("b", 3));
+    move_to(old, "s3://data/7/");
+    move_to(new, "s3://data/7/");
+    assert_ptr_equal(dataset_find(&n, "s3://data/7/"), new);
+    assert_int_equal(looked_at(&new->same_url), 3);
+    assert_null(dataset_find(&n, "s3://data/8/")); /* being listed */
+    assert_null(dataset_find(&n, "s3://other/"));
+    assert_null(dataset_find(&n, "nonsense"));
+    new->stale = true;
+    assert_ptr_equal(dataset_find(&n, "s3://data/7/"), old);
+    parts_free_all(&n);
+    assert_true(n.by_url.entries == NULL && n.by_id == NULL);
+}
+
+/* In steps, by growing ids, whichever come and go between two of them. */
+static void all_in_steps(void **state)
+{
+    static const unsigned sizes[] = {1, 1000, 8000};
+    struct dataset *ds;
+    char name[32];
+
+    (void)state;
+    for (unsigned k = 0; k < DLC_COUNT(sizes); k++) {
+        uint64_t first = n.next_id + 1, at = 0;
+        unsigned seen = 0;
+
+        assert_null(dataset_from(&n, 0));
+        for (unsigned i = 0; i < sizes[k]; i++) {
+            snprintf(name, sizeof(name), "n%u", i);
+            parts_dataset(&n, name, NULL);
+        }
+        assert_int_equal(n.n_datasets, sizes[k]);
+        while ((ds = dataset_from(&n, at)) != NULL) {
+            assert_true(ds->id == first + 3 * seen);
+            at = ds->id + 1;
+            seen++;
+            if (dataset_from(&n, at) != NULL) /* two of three go meanwhile, the one it is at too */
+                parts_free(dataset_from(&n, at));
+            if (dataset_from(&n, at) != NULL)
+                parts_free(dataset_from(&n, at));
+            if (seen % 2 == 0)
+                parts_free(ds);
+        }
+        assert_int_equal(seen, (sizes[k] + 2) / 3);
+        parts_free_all(&n);
+        assert_int_equal(n.n_datasets, 0);
+    }
+}
+
+/* Those without users, the one that was left longest ago first. */
+static void idle_ones_in_order(void **state)
+{
+    struct dataset *a = parts_dataset(&n, "a", NULL), *b = parts_dataset(&n, "b", NULL), *user;
+
+    (void)state;
+    assert_int_equal(n.n_idle, 0);
+    for (unsigned i = 0; i < 2; i++) {
+        dataset_ref(a);
+        dataset_ref(a);
+        dataset_ref(b);
+        assert_int_equal(n.n_idle, 0);
+        user = b, dataset_put(&user);
+        user = a, dataset_put(&user);
+        assert_int_equal(n.n_idle, 1); /* a has another user */
+        user = a, dataset_put(&user);
+        assert_int_equal(n.n_idle, 2);
+        assert_ptr_equal(n.idle.next, &b->idle);
+        assert_ptr_equal(n.idle.prev, &a->idle);
+    }
+    dataset_ref(b);
+    assert_ptr_equal(n.idle.next, &a->idle);
+    parts_free(a);
+    assert_int_equal(n.n_idle, 0);
+}
+
 /* (CLUSTER-2): a name that was freed may be another tenant's by now. */
 static void a_name_is_found_with_its_tenant(void **state)
 {
@@ -167,6 +263,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(a_refresh_joins_the_listing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_lookup_looks_at_its_name_only, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_url_is_found_among_thousands, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(all_in_steps, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(idle_ones_in_order, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_name_is_found_with_its_tenant, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_url_with_a_name, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stale_one_is_found_by_its_snapshot, set_up, tear_down),
