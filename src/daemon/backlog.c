@@ -3,6 +3,7 @@
 #include "daemon/backlog.h"
 
 #include "base/mem.h"
+#include "daemon/budget.h"
 #include "daemon/dataset.h"
 #include "daemon/events.h"
 #include "daemon/state.h"
@@ -27,9 +28,10 @@ void dataset_backlog_add(struct dataset *ds, uint64_t sample)
         ds->backlog.head = 0;
     }
     ds->backlog.samples[(ds->backlog.head + ds->backlog.len++) & (ds->backlog.cap - 1)] = sample;
+    budget_note(ds);
 }
 
-bool dataset_backlog_next(struct dataset *ds, uint64_t *sample)
+static bool backlog_pop(struct dataset *ds, uint64_t *sample)
 {
     while (ds->backlog.len > 0) {
         *sample = ds->backlog.samples[ds->backlog.head];
@@ -42,10 +44,20 @@ bool dataset_backlog_next(struct dataset *ds, uint64_t *sample)
     return false;
 }
 
+bool dataset_backlog_next(struct dataset *ds, uint64_t *sample)
+{
+    bool is = backlog_pop(ds, sample);
+
+    budget_note(ds);
+    return is;
+}
+
 static void backlog_clear(struct dataset *ds)
 {
     ds->backlog.len = 0;
     dlc_list_remove(&ds->backlog.link);
+    if (ds->tenant_memory != NULL) /* it came to be */
+        budget_note(ds);
 }
 
 static void backlog_free(struct dataset *ds)
@@ -54,4 +66,5 @@ static void backlog_free(struct dataset *ds)
 }
 
 const struct node_events backlog_events = {.dataset_stopping = backlog_clear,
+                                           .dataset_closing = backlog_clear,
                                            .dataset_freed = backlog_free};

@@ -16,7 +16,6 @@
 #include "daemon/work.h"
 
 #define FETCHES_MAX 4096
-#define COUNT_EVERY DLC_MS(5)
 #define FULL_FOR    DLC_MS(20)
 
 /* By all that share it. */
@@ -25,10 +24,28 @@ static uint64_t *used_of(const struct dataset *ds, enum budget b)
     return b == BUDGET_FILLING ? &ds->tenant_memory->filling : &ds->node->used[b];
 }
 
+/* Has it something under way, or waiting? */
+static bool wants_some(const struct dataset *ds)
+{
+    return ds->backlog.len > 0 || ds->budget.used[BUDGET_FETCHES] > 0 || ds->budget.n_warms > 0;
+}
+
+void budget_note(struct dataset *ds)
+{
+    bool wants = wants_some(ds);
+
+    if (wants == ds->budget.shares)
+        return;
+    ds->budget.shares = wants;
+    ds->node->n_sharing += wants ? 1u : -1u;
+    ds->tenant_memory->n_sharing += wants ? 1u : -1u;
+}
+
 void budget_take(struct dataset *ds, enum budget b, uint64_t amount)
 {
     ds->budget.used[b] += amount;
     *used_of(ds, b) += amount;
+    budget_note(ds);
 }
 
 void budget_give(struct dataset *ds, enum budget b, uint64_t amount)
@@ -36,32 +53,13 @@ void budget_give(struct dataset *ds, enum budget b, uint64_t amount)
     dlc_check(ds->budget.used[b] >= amount && *used_of(ds, b) >= amount);
     ds->budget.used[b] -= amount;
     *used_of(ds, b) -= amount;
+    budget_note(ds);
 }
 
-/* Has it something under way, or waiting? */
-static bool wants_some(const struct dataset *ds)
+void budget_warm(struct dataset *ds, int more)
 {
-    return ds->backlog.len > 0 || ds->budget.used[BUDGET_FETCHES] > 0 || ds->budget.n_warms > 0;
-}
-
-void budget_count(struct node *n)
-{
-    struct dlc_mono now = loop_now(n->loop);
-
-    if (dlc_mono_sub(now, n->shared_at).ns < COUNT_EVERY.ns)
-        return; /* each fetch that ends asks */
-    n->shared_at = now;
-    n->n_sharing = 0;
-    dlc_list_each (l, &n->memories.all)
-        dlc_container(l, struct tenant_memory, link)->n_sharing = 0;
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
-
-        if (!wants_some(ds))
-            continue;
-        n->n_sharing++;
-        ds->tenant_memory->n_sharing++;
-    }
+    ds->budget.n_warms += (unsigned)more;
+    budget_note(ds);
 }
 
 void budget_count_to_come(struct node *n)

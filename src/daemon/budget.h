@@ -19,13 +19,15 @@ enum budget {
 struct budget_use {
     uint64_t used[N_BUDGETS];
     unsigned n_warms; /* warm-ups of it */
+    bool shares;      /* uses or wants some, and is counted among those that share */
 };
 
 void budget_take(struct dataset *ds, enum budget b, uint64_t amount);
 void budget_give(struct dataset *ds, enum budget b, uint64_t amount);
 /* Counts, for each tenant's memory, what its datasets in use may still bring in. */
 void budget_count_to_come(struct node *n);
-void budget_count(struct node *n); /* counts the datasets that share, before prefetches start */
+void budget_warm(struct dataset *ds, int more); /* a warm-up of it begins (1) or ends (-1) */
+void budget_note(struct dataset *ds);           /* its backlog has changed */
 /* All memory of its tenant is pinned or being filled: no prefetch tries again for a while, since
  * finding that out takes a look at every pin. */
 void budget_memory_full(struct dataset *ds);

@@ -97,10 +97,9 @@ struct node {
     struct shared *shared;                 /* the Redis that nodes share */
     char *token;                           /* the node's own: for manager and peers */
 
-    uint64_t used[N_BUDGETS];  /* budget.c: by all datasets, but for BUDGET_FILLING */
-    unsigned n_sharing;        /* datasets that use or want some, at the last count ... */
-    struct dlc_mono shared_at; /* ... which was then */
-    uint64_t pending;          /* work and bucket reads that will still post to the loop */
+    uint64_t used[N_BUDGETS]; /* budget.c: by all datasets, but for BUDGET_FILLING */
+    unsigned n_sharing;       /* datasets that use or want some */
+    uint64_t pending;         /* work and bucket reads that will still post to the loop */
 };
 
 /* X: long-running workers check it, and give up. */

@@ -39,12 +39,12 @@ struct tenant_memory {
     unsigned users; /* datasets that lie in it; and the daemon, of the one it must have */
 
     /* Counted by others, of its datasets. */
-    uint64_t to_come;   /* budget.c: bytes that those in use may still bring in */
-    uint64_t idle;      /* decoded_cache.c: bytes of decoded samples without users */
-    uint64_t filling;   /* budget.c: bytes that fetches have reserved */
-    unsigned n_sharing; /* budget.c: those that use or want some of it, at the last count */
-    unsigned n_reading; /* prefetch.c: sessions that follow an order and are not idle */
-    uint64_t owned;     /* prefetch.c: bytes that this node must keep for all nodes */
+    uint64_t to_come;              /* budget.c: bytes that those in use may still bring in */
+    uint64_t idle;                 /* decoded_cache.c: bytes of decoded samples without users */
+    uint64_t filling;              /* budget.c: bytes that fetches have reserved */
+    unsigned n_sharing;            /* budget.c: those that use or want some of it */
+    unsigned n_reading;            /* prefetch.c: sessions that follow an order and are not idle */
+    uint64_t owned;                /* prefetch.c: bytes that this node must keep for all nodes */
     uint64_t ahead, ahead_reading; /* prefetch.c: bytes of windows; of those that are not idle */
     struct {                       /* fetch/room.c */
         struct dlc_list demand, prefetch;

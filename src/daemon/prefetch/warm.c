@@ -67,7 +67,7 @@ void warm_free(struct warm **wp)
 
     *wp = NULL;
     dlc_list_remove(&w->link);
-    w->ds->budget.n_warms--;
+    budget_warm(w->ds, -1);
     dataset_leave(w->ds);
     dataset_put(&w->ds);
     w->tag = 0;
@@ -132,7 +132,7 @@ static struct warm *warm_new(struct dataset *ds, enum fetch_goal goal)
     w->goal = goal;
     w->end = w->total = catalog_count(ds->catalog);
     dataset_ref(ds);
-    ds->budget.n_warms++;
+    budget_warm(ds, 1);
     dataset_join(ds);
     dlc_list_push_tail(&n->warms, &w->link);
     return w;

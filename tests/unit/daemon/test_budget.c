@@ -36,18 +36,10 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* As prefetches do before they start. */
-static void count_now(void)
-{
-    n.shared_at = (struct dlc_mono){0};
-    budget_count(&n);
-}
-
 static void alone_it_has_all(void **state)
 {
     (void)state;
     budget_take(a, BUDGET_FETCHES, FETCHES - 1);
-    count_now();
     assert_int_equal(n.n_sharing, 1);
     assert_true(budget_for_prefetch(a));
     budget_take(a, BUDGET_FETCHES, 1);
@@ -61,8 +53,9 @@ static void others_have_their_share(void **state)
 {
     (void)state;
     budget_take(a, BUDGET_FETCHES, FETCHES);
+    assert_int_equal(n.n_sharing, 1);
     b->backlog.len = 1; /* it wants some */
-    count_now();
+    budget_note(b);
     assert_int_equal(n.n_sharing, 2);
     assert_false(budget_for_prefetch(a));
     budget_take(a, BUDGET_FETCHES, FETCHES);
@@ -78,10 +71,37 @@ static void others_have_their_share(void **state)
     assert_true(budget_for_prefetch(b));
 }
 
+/* However many are open, only those that use or want some share; what is done with counts is not a
+ * pass over all of them. */
+static void only_those_that_want_share(void **state)
+{
+    char name[32];
+
+    (void)state;
+    for (unsigned i = 0; i < 8000; i++) {
+        snprintf(name, sizeof(name), "other%u", i);
+        parts_dataset(&n, name, NULL)->tenant_memory = memory;
+    }
+    budget_take(a, BUDGET_FETCHES, 2);
+    budget_take(a, BUDGET_FILLING, 100);
+    budget_give(a, BUDGET_FETCHES, 1);
+    assert_int_equal(n.n_sharing, 1);
+    budget_warm(a, 1);
+    budget_warm(b, 1);
+    assert_int_equal(n.n_sharing, 2);
+    assert_int_equal(memory->n_sharing, 2);
+    budget_give(a, BUDGET_FETCHES, 1);
+    assert_int_equal(n.n_sharing, 2); /* it is being warmed up */
+    budget_warm(a, -1);
+    assert_int_equal(n.n_sharing, 1); /* bytes alone do not count */
+    budget_give(a, BUDGET_FILLING, 100);
+    budget_warm(b, -1);
+    assert_int_equal(n.n_sharing + memory->n_sharing, 0);
+}
+
 static void memory_that_is_full_is_not_tried_for_a_while(void **state)
 {
     (void)state;
-    count_now();
     assert_true(budget_for_prefetch(a));
     budget_memory_full(a);
     assert_false(budget_for_prefetch(a));
@@ -96,7 +116,6 @@ static void filling_has_a_limit(void **state)
     (void)state;
     budget_take(a, BUDGET_FILLING, CEILING / 4 - 1);
     budget_take(a, BUDGET_FETCHES, 1);
-    count_now();
     assert_true(budget_for_prefetch(a));
     budget_take(a, BUDGET_FILLING, 1);
     assert_false(budget_for_prefetch(a));
@@ -108,7 +127,6 @@ static void storing_has_a_limit(void **state)
     const uint64_t limit = CEILING / 4;
 
     (void)state;
-    count_now();
     assert_true(limit <= work_bytes(WORK_STORE));
     assert_true(budget_for_store(a, 2 * limit));
     assert_false(budget_for_store(a, 2 * limit + 1));
@@ -122,6 +140,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(alone_it_has_all, set_up, tear_down),
         cmocka_unit_test_setup_teardown(others_have_their_share, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(only_those_that_want_share, set_up, tear_down),
         cmocka_unit_test_setup_teardown(memory_that_is_full_is_not_tried_for_a_while, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(filling_has_a_limit, set_up, tear_down),

@@ -69,6 +69,33 @@ static void test_bounded_turn(void **state)
     played_end_all(0);
 }
 
+/* However many datasets have some: each has its turn, none a second one before that. */
+static void test_many_datasets(void **state)
+{
+    enum { MANY = 600 };
+    struct dataset *ds[MANY];
+    unsigned served = 0;
+    char name[16];
+
+    (void)state;
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(name, sizeof(name), "d%u", i);
+        ds[i] = played_dataset(&n, name, 2);
+        queue(ds[i], 0, 2);
+    }
+    for (unsigned turn = 1; turn <= 2; turn++) {
+        prefetch_pump(&n);
+        assert_int_equal(played.n_asked, turn * TURN);
+    }
+    for (unsigned i = 0; i < MANY; i++)
+        served += ds[i]->backlog.len == 1;
+    assert_int_equal(served, 2 * TURN);
+    for (unsigned turn = 0; turn < 3; turn++)
+        prefetch_pump(&n);
+    assert_int_equal(played.n_asked, 2 * MANY);
+    played_end_all(0);
+}
+
 /* A fetch that ends while it is started makes room, and does not pump again. */
 static void test_fetches_that_end_at_once(void **state)
 {
@@ -208,6 +235,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_turns, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bounded_turn, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_many_datasets, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fetches_that_end_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_not_while_it_stops, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_warm_ups, set_up, tear_down),
