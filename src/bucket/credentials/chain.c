@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bucket/credentials/chain_i.h"
 
+#include <string.h>
+
 #include "base/check.h"
 
-#define REMEDY                                                                                     \
-    ". Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; --anonymous for a public " \
-    "bucket"
-
-static const struct chain_step {
-    const char *name;
-    int (*find)(struct lookup *l, struct credentials *out, struct dlc_err *err);
-    bool of_environment; /* passed over when the user named a profile for this bucket */
-} steps[] = {
+static const struct chain_step aws_steps[] = {
     {"environment", find_in_environment, true},
     {"web identity", find_web_identity, true},
     {"profile", find_in_profile, false},
     {"container", find_in_container, false},
     {"instance metadata", find_in_instance, false},
+};
+
+static const struct chain aws_chain = {
+    "no AWS credentials found: ",
+    ". Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; --anonymous for a public "
+    "bucket",
+    aws_steps,
+    DLC_COUNT(aws_steps),
 };
 
 static int check_found(const struct lookup *l, struct credentials *c, struct dlc_err *err)
@@ -33,22 +35,21 @@ static int check_found(const struct lookup *l, struct credentials *c, struct dlc
     return rc;
 }
 
-static int nothing_found(const struct buf *tried, struct dlc_err *err)
+static int nothing_found(const struct chain *c, const struct buf *tried, struct dlc_err *err)
 {
-    int room = (int)(sizeof(err->text) - sizeof("no AWS credentials found: ") - sizeof(REMEDY));
+    int room = (int)(sizeof(err->text) - strlen(c->nothing) - strlen(c->remedy) - 1);
 
-    return dlc_err_set(err, DLC_EDENIED, "no AWS credentials found: %.*s" REMEDY, room,
-                       buf_str(tried));
+    return dlc_err_set(err, DLC_EDENIED, "%s%.*s%s", c->nothing, room, buf_str(tried), c->remedy);
 }
 
-int chain_find(struct lookup *l, struct credentials *out, struct dlc_err *err)
+int chain_run(const struct chain *c, struct lookup *l, struct credentials *out, struct dlc_err *err)
 {
     struct buf tried = BUF_INIT;
     int rc = LOOKUP_ELSEWHERE;
 
     *out = (struct credentials)CREDENTIALS_INIT;
-    for (size_t i = 0; i < DLC_COUNT(steps) && rc == LOOKUP_ELSEWHERE; i++) {
-        const struct chain_step *p = &steps[i];
+    for (size_t i = 0; i < c->n_steps && rc == LOOKUP_ELSEWHERE; i++) {
+        const struct chain_step *p = &c->steps[i];
 
         if (l->profile_only && p->of_environment)
             rc = lookup_elsewhere(l, "not asked, a profile is named");
@@ -62,7 +63,12 @@ int chain_find(struct lookup *l, struct credentials *out, struct dlc_err *err)
             buf_addf(&tried, "%s%s (%s)", i == 0 ? "" : ", ", p->name, l->why);
     }
     if (rc == LOOKUP_ELSEWHERE)
-        rc = nothing_found(&tried, err);
+        rc = nothing_found(c, &tried, err);
     buf_release(&tried);
     return rc;
+}
+
+int chain_find(struct lookup *l, struct credentials *out, struct dlc_err *err)
+{
+    return chain_run(&aws_chain, l, out, err);
 }

@@ -48,7 +48,7 @@ static int wait_for_end(pid_t pid, int conn)
 static _Noreturn void work(const char *profile, int fds[static N_FDS])
 {
     struct profiles p = PROFILES_INIT;
-    struct aws_env env;
+    struct cloud_env env;
     const char *command;
     struct dlc_err err;
     pid_t pid;
@@ -57,7 +57,7 @@ static _Noreturn void work(const char *profile, int fds[static N_FDS])
     signal(SIGCHLD, SIG_DFL);
     os_close(&(int){HELPER_FD});
     os_dup2(fds[FD_LOG], STDERR_FILENO);
-    aws_env_read(&env);
+    cloud_env_read(&env);
     command = profiles_load(&p, &env, &err) == 0 ? profiles_command(&p, profile) : NULL;
     if (command == NULL || command_spawn(command, fds[FD_OUT], &pid) < 0)
         _exit(1);
@@ -122,16 +122,16 @@ static bool has_command(const struct ini *i)
 static bool is_needed(void)
 {
     struct profiles p = PROFILES_INIT;
-    struct aws_env env;
+    struct cloud_env env;
     struct dlc_err err;
     bool needed = false;
 
-    aws_env_read(&env);
+    cloud_env_read(&env);
     if (profiles_load(&p, &env, &err) == 0) { /* who uses a malformed file is told then */
         needed = has_command(&p.credentials) || has_command(&p.config);
         profiles_release(&p);
     }
-    aws_env_release(&env);
+    cloud_env_release(&env);
     return needed;
 }
 

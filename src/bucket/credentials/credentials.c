@@ -9,6 +9,8 @@ void credentials_release(struct credentials *c)
     secret_free(&c->access_key);
     secret_free(&c->secret_key);
     secret_free(&c->session_token);
+    secret_free(&c->bearer);
+    secret_free(&c->sas);
     *c = (struct credentials)CREDENTIALS_INIT;
 }
 
@@ -24,6 +26,11 @@ static bool is_plain(const char *s)
 
 int credentials_check(const struct credentials *c, struct dlc_err *err)
 {
+    if (!is_plain(c->bearer) || !is_plain(c->sas))
+        return dlc_err_set(err, DLC_EINVAL,
+                           "the token holds a blank, line end or other odd character: correct it");
+    if (c->bearer != NULL || c->sas != NULL)
+        return 0;
     if (c->access_key == NULL || c->secret_key == NULL)
         return dlc_err_set(err, DLC_EDENIED, "there is no access key, or no secret key: set both");
     if (!is_plain(c->access_key) || !is_plain(c->secret_key) || !is_plain(c->session_token))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Credentials for S3: found the way the cloud's own tools find them (chain_i.h has the order),
- * kept, and refreshed before they expire.
+ * Credentials for a bucket: found the way the cloud's own tools find them (kind_i.h: one kind per
+ * cloud), kept, and refreshed before they expire.
  *
  * Looking for credentials may ask a metadata service or run a program, so it happens on a
  * short-lived thread of the source, at most one at a time. No thread waits on a lock for it: a
@@ -26,15 +26,18 @@
 #include "bucket/bucket.h"
 
 struct credentials {
+    /* A pair of keys; Azure: the account's name and its key. NULL: one of the tokens instead. */
     char *access_key, *secret_key;
-    char *session_token; /* or NULL */
+    char *session_token; /* beside the keys, or NULL */
+    char *bearer;        /* a token for the authorization header, or NULL */
+    char *sas;           /* Azure: a shared access signature, for the query; or NULL */
     int64_t expires;     /* Unix time; 0: never */
     unsigned generation; /* from 1 */
 };
 
 #define CREDENTIALS_INIT                                                                           \
     {                                                                                              \
-        NULL, NULL, NULL, 0, 0                                                                     \
+        .access_key = NULL                                                                         \
     }
 
 void credentials_release(struct credentials *c); /* wipes and frees the strings; usable again */
@@ -49,8 +52,8 @@ struct credential_source;
 struct credentials_ref; /* shared, counted */
 
 /*
- * Read the environment and the profile files (not yet the credentials). Borrows c for the call;
- * gives *out. Fails when a profile file is malformed; a missing one is fine.
+ * Amazon's (aws.c): read the environment and the profile files (not yet the credentials). Borrows c
+ * for the call; gives *out. Fails when a profile file is malformed; a missing one is fine.
  */
 int credential_source_new(const struct bucket_config *c, struct credential_source **out,
                           struct dlc_err *err);
@@ -85,10 +88,10 @@ const struct credentials *credentials_of(const struct credentials_ref *r);
  */
 void credential_source_expire(struct credential_source *s, unsigned generation);
 
-/* From config, AWS_REGION, AWS_DEFAULT_REGION, the profile; or NULL. Valid as long as s. */
+/* Amazon's: from config, AWS_REGION, AWS_DEFAULT_REGION, the profile; or NULL. Valid as long as s. */
 const char *credential_source_region(struct credential_source *s);
 
-/* From config, AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile (services section, then
+/* Amazon's: from config, AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL, the profile (services section, then
  * endpoint_url); or NULL: the cloud's own. Valid as long as s. */
 const char *credential_source_endpoint(struct credential_source *s);
 

@@ -7,32 +7,32 @@
 #include "base/secret.h"
 #include "bucket/credentials/lookup_i.h"
 
-static const char *const names[N_AWS_VARS] = {
+static const char *const names[N_CLOUD_VARS] = {
 #define X(name) #name,
-    AWS_VARS(X)
+    CLOUD_VARS(X)
 #undef X
 };
 
-void aws_env_read(struct aws_env *e)
+void cloud_env_read(struct cloud_env *e)
 {
-    for (int i = 0; i < N_AWS_VARS; i++) {
+    for (int i = 0; i < N_CLOUD_VARS; i++) {
         const char *v = getenv(names[i]);
 
         e->value[i] = v == NULL || v[0] == '\0' ? NULL : mem_str(v);
     }
 }
 
-void aws_env_release(struct aws_env *e)
+void cloud_env_release(struct cloud_env *e)
 {
-    for (int i = 0; i < N_AWS_VARS; i++)
+    for (int i = 0; i < N_CLOUD_VARS; i++)
         secret_free(&e->value[i]);
 }
 
 int find_in_environment(struct lookup *l, struct credentials *out, struct dlc_err *err)
 {
-    const char *access = aws_env_get(l->env, VAR_AWS_ACCESS_KEY_ID);
-    const char *secret = aws_env_get(l->env, VAR_AWS_SECRET_ACCESS_KEY);
-    const char *token = aws_env_get(l->env, VAR_AWS_SESSION_TOKEN);
+    const char *access = cloud_env_get(l->env, VAR_AWS_ACCESS_KEY_ID);
+    const char *secret = cloud_env_get(l->env, VAR_AWS_SECRET_ACCESS_KEY);
+    const char *token = cloud_env_get(l->env, VAR_AWS_SESSION_TOKEN);
 
     if (access == NULL && secret == NULL)
         return lookup_elsewhere(l, "AWS_ACCESS_KEY_ID not set");
@@ -41,7 +41,9 @@ int find_in_environment(struct lookup *l, struct credentials *out, struct dlc_er
                            access == NULL ? "AWS_SECRET_ACCESS_KEY" : "AWS_ACCESS_KEY_ID",
                            access == NULL ? "AWS_ACCESS_KEY_ID" : "AWS_SECRET_ACCESS_KEY");
     if (token == NULL)
-        token = aws_env_get(l->env, VAR_AWS_SECURITY_TOKEN);
-    *out = (struct credentials){mem_str(access), mem_str(secret), mem_str(token), 0, 0};
+        token = cloud_env_get(l->env, VAR_AWS_SECURITY_TOKEN);
+    *out = (struct credentials){.access_key = mem_str(access),
+                                .secret_key = mem_str(secret),
+                                .session_token = mem_str(token)};
     return 0;
 }

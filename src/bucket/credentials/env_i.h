@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The environment variables that AWS tools know, copied once. Credentials are refreshed on a thread
+ * The environment variables that the clouds' tools know, copied once. Credentials are refreshed on a thread
  * of their own, and reading the environment there would race with a setenv() of the host program.
  */
 #ifndef DLC_BUCKET_CREDENTIALS_ENV_I_H
@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#define AWS_VARS(X)                                                                                \
+#define CLOUD_VARS(X)                                                                              \
     X(AWS_ACCESS_KEY_ID)                                                                           \
     X(AWS_CA_BUNDLE)                                                                               \
     X(AWS_CONFIG_FILE)                                                                             \
@@ -37,31 +37,31 @@
     X(HOME)                                                                                        \
     X(SSL_CERT_FILE)
 
-enum aws_var {
+enum cloud_var {
 #define X(name) VAR_##name,
-    AWS_VARS(X)
+    CLOUD_VARS(X)
 #undef X
-        N_AWS_VARS
+        N_CLOUD_VARS
 };
 
-struct aws_env {
-    char *value[N_AWS_VARS]; /* NULL: not set, or empty */
+struct cloud_env {
+    char *value[N_CLOUD_VARS]; /* NULL: not set, or empty */
 };
 
-void aws_env_read(struct aws_env *e);
-void aws_env_release(struct aws_env *e); /* wipes */
+void cloud_env_read(struct cloud_env *e);
+void cloud_env_release(struct cloud_env *e); /* wipes */
 
-static inline const char *aws_env_get(const struct aws_env *e, enum aws_var v)
+static inline const char *cloud_env_get(const struct cloud_env *e, enum cloud_var v)
 {
     return e->value[v];
 }
 
 /* File with the certificates to trust, or NULL: the system's. */
-static inline const char *aws_env_ca_file(const struct aws_env *e)
+static inline const char *cloud_env_ca_file(const struct cloud_env *e)
 {
-    const char *own = aws_env_get(e, VAR_AWS_CA_BUNDLE);
+    const char *own = cloud_env_get(e, VAR_AWS_CA_BUNDLE);
 
-    return own != NULL ? own : aws_env_get(e, VAR_SSL_CERT_FILE);
+    return own != NULL ? own : cloud_env_get(e, VAR_SSL_CERT_FILE);
 }
 
 #endif

@@ -73,8 +73,8 @@ static int check_full_uri(const char *uri, struct dlc_err *err)
 /* The header line with the token, if there is one. */
 static int container_token(const struct lookup *l, struct buf *headers, struct dlc_err *err)
 {
-    const char *file = aws_env_get(l->env, VAR_AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE);
-    const char *token = aws_env_get(l->env, VAR_AWS_CONTAINER_AUTHORIZATION_TOKEN);
+    const char *file = cloud_env_get(l->env, VAR_AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE);
+    const char *token = cloud_env_get(l->env, VAR_AWS_CONTAINER_AUTHORIZATION_TOKEN);
     struct buf text = BUF_INIT;
     int rc = 0;
 
@@ -95,8 +95,8 @@ static int container_token(const struct lookup *l, struct buf *headers, struct d
 
 int find_in_container(struct lookup *l, struct credentials *out, struct dlc_err *err)
 {
-    const char *relative = aws_env_get(l->env, VAR_AWS_CONTAINER_CREDENTIALS_RELATIVE_URI);
-    const char *full = aws_env_get(l->env, VAR_AWS_CONTAINER_CREDENTIALS_FULL_URI);
+    const char *relative = cloud_env_get(l->env, VAR_AWS_CONTAINER_CREDENTIALS_RELATIVE_URI);
+    const char *full = cloud_env_get(l->env, VAR_AWS_CONTAINER_CREDENTIALS_FULL_URI);
     struct web_answer a = WEB_ANSWER_INIT;
     struct buf headers = BUF_INIT;
     char *url;
@@ -116,7 +116,7 @@ int find_in_container(struct lookup *l, struct credentials *out, struct dlc_err 
             .timeout = DLC_SEC(2),
             .tries = 3,
             .direct = true,
-            .ca_file = aws_env_ca_file(l->env),
+            .ca_file = cloud_env_ca_file(l->env),
             .stop_fd = l->stop_fd,
         };
 
@@ -140,8 +140,8 @@ struct instance {
 
 static void instance_begin(struct instance *in, struct lookup *l)
 {
-    const char *base = aws_env_get(l->env, VAR_AWS_EC2_METADATA_SERVICE_ENDPOINT);
-    const char *mode = aws_env_get(l->env, VAR_AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE);
+    const char *base = cloud_env_get(l->env, VAR_AWS_EC2_METADATA_SERVICE_ENDPOINT);
+    const char *mode = cloud_env_get(l->env, VAR_AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE);
     size_t n;
 
     if (base == NULL)
@@ -235,7 +235,7 @@ static int instance_credentials(struct instance *in, const char *role, struct cr
 
 int find_in_instance(struct lookup *l, struct credentials *out, struct dlc_err *err)
 {
-    const char *disabled = aws_env_get(l->env, VAR_AWS_EC2_METADATA_DISABLED);
+    const char *disabled = cloud_env_get(l->env, VAR_AWS_EC2_METADATA_DISABLED);
     struct instance in;
     char *role = NULL;
     bool off;

@@ -19,9 +19,9 @@
 
 /* One lookup. Borrows all but what is marked. */
 struct lookup {
-    const struct aws_env *env;
-    const struct profiles *profiles;
-    const char *profile; /* its name */
+    const struct cloud_env *env;
+    const struct profiles *profiles; /* Amazon's, as the next four */
+    const char *profile;             /* its name */
     const char
         *profile_by;      /* what named it ("--profile", "AWS_PROFILE"); NULL: it is the default */
     bool profile_only;    /* named by the user for this bucket: pass the environment over */

@@ -111,7 +111,10 @@ static int fields_to_credentials(struct fields *f, struct credentials *out, stru
                            f->access_key == NULL ? "AccessKeyId" : "SecretAccessKey");
     if (f->expiration != NULL && !answer_time(f->expiration, &expires))
         return dlc_err_set(err, DLC_EPROTO, "the answer's Expiration is not a time");
-    *out = (struct credentials){f->access_key, f->secret_key, f->session_token, expires, 0};
+    *out = (struct credentials){.access_key = f->access_key,
+                                .secret_key = f->secret_key,
+                                .session_token = f->session_token,
+                                .expires = expires};
     f->access_key = f->secret_key = f->session_token = NULL;
     return 0;
 }

@@ -16,13 +16,13 @@
 #define FILE_MAX (1u << 20)
 
 /* Gives, or NULL. */
-static char *home_of(const struct aws_env *env)
+static char *home_of(const struct cloud_env *env)
 {
     struct passwd pw, *found = NULL;
     char space[4096];
 
-    if (aws_env_get(env, VAR_HOME) != NULL)
-        return mem_str(aws_env_get(env, VAR_HOME));
+    if (cloud_env_get(env, VAR_HOME) != NULL)
+        return mem_str(cloud_env_get(env, VAR_HOME));
     if (getpwuid_r(getuid(), &pw, space, sizeof(space), &found) != 0 || found == NULL)
         return NULL;
     return mem_str(found->pw_dir);
@@ -58,15 +58,15 @@ static int load_file(struct ini *out, const char *path, struct dlc_err *err)
     return rc;
 }
 
-int profiles_load(struct profiles *p, const struct aws_env *env, struct dlc_err *err)
+int profiles_load(struct profiles *p, const struct cloud_env *env, struct dlc_err *err)
 {
     char *home = home_of(env);
     int rc;
 
     *p = (struct profiles)PROFILES_INIT;
     p->credentials_path =
-        path_of(aws_env_get(env, VAR_AWS_SHARED_CREDENTIALS_FILE), home, ".aws/credentials");
-    p->config_path = path_of(aws_env_get(env, VAR_AWS_CONFIG_FILE), home, ".aws/config");
+        path_of(cloud_env_get(env, VAR_AWS_SHARED_CREDENTIALS_FILE), home, ".aws/credentials");
+    p->config_path = path_of(cloud_env_get(env, VAR_AWS_CONFIG_FILE), home, ".aws/config");
     rc = load_file(&p->credentials, p->credentials_path, err);
     if (rc == 0)
         rc = load_file(&p->config, p->config_path, err);
@@ -146,10 +146,10 @@ void profiles_keys(const struct profiles *p, const char *profile, struct profile
     out->session_token = config_get(p, profile, "aws_session_token");
 }
 
-const char *profiles_endpoint(const struct profiles *p, const struct aws_env *env,
-                              const char *profile, const char *service, enum aws_var own)
+const char *profiles_endpoint(const struct profiles *p, const struct cloud_env *env,
+                              const char *profile, const char *service, enum cloud_var own)
 {
-    const char *v = aws_env_get(env, VAR_AWS_IGNORE_CONFIGURED_ENDPOINT_URLS), *services;
+    const char *v = cloud_env_get(env, VAR_AWS_IGNORE_CONFIGURED_ENDPOINT_URLS), *services;
     char *section;
     bool ignore;
 
@@ -157,7 +157,8 @@ const char *profiles_endpoint(const struct profiles *p, const struct aws_env *en
         v = profiles_get(p, profile, "ignore_configured_endpoint_urls");
     if (v != NULL && str_parse_bool(v, &ignore) && ignore)
         return NULL;
-    if ((v = aws_env_get(env, own)) != NULL || (v = aws_env_get(env, VAR_AWS_ENDPOINT_URL)) != NULL)
+    if ((v = cloud_env_get(env, own)) != NULL ||
+        (v = cloud_env_get(env, VAR_AWS_ENDPOINT_URL)) != NULL)
         return v;
     services = profiles_get(p, profile, "services");
     if (services != NULL) {

@@ -23,7 +23,7 @@ struct profiles {
     }
 
 /* Read both files. A file that does not exist is empty; a malformed one is an error. */
-int profiles_load(struct profiles *p, const struct aws_env *env, struct dlc_err *err);
+int profiles_load(struct profiles *p, const struct cloud_env *env, struct dlc_err *err);
 void profiles_release(struct profiles *p); /* wipes */
 
 bool profiles_have(const struct profiles *p, const char *profile);
@@ -45,7 +45,7 @@ void profiles_keys(const struct profiles *p, const char *profile, struct profile
  * AWS_ENDPOINT_URL, the profile's services section, the profile's endpoint_url. NULL: not set, or
  * told to be ignored.
  */
-const char *profiles_endpoint(const struct profiles *p, const struct aws_env *env,
-                              const char *profile, const char *service, enum aws_var own);
+const char *profiles_endpoint(const struct profiles *p, const struct cloud_env *env,
+                              const char *profile, const char *service, enum cloud_var own);
 
 #endif

@@ -33,8 +33,9 @@ static int keys_of(struct lookup *l, const char *profile, struct credentials *ou
     if (k.access_key == NULL || k.secret_key == NULL)
         return dlc_err_set(err, DLC_EINVAL, "profile \"%s\" has no %s: add it", profile,
                            k.access_key == NULL ? "aws_access_key_id" : "aws_secret_access_key");
-    *out = (struct credentials){mem_str(k.access_key), mem_str(k.secret_key),
-                                mem_str(k.session_token), 0, 0};
+    *out = (struct credentials){.access_key = mem_str(k.access_key),
+                                .secret_key = mem_str(k.secret_key),
+                                .session_token = mem_str(k.session_token)};
     return 0;
 }
 

@@ -13,10 +13,7 @@
 #include "base/mem.h"
 #include "base/mutex.h"
 #include "base/syscalls.h"
-#include "bucket/credentials/env_i.h"
-#include "bucket/credentials/chain_i.h"
-#include "bucket/credentials/profile_i.h"
-#include "base/secret.h"
+#include "bucket/credentials/kind_i.h"
 
 /* Before the expiry, in seconds: refresh in the background; do not hand out before trying. Shorter
  * for credentials that live only minutes. */
@@ -41,13 +38,12 @@ struct waiter {
 struct credential_source {
     uint32_t tag;
     /* fixed after new */
-    struct aws_env env;
+    const struct credential_kind *kind;
+    void *state; /* the kind's */
+    struct cloud_env env;
     bool anonymous, no_machine_role;
     struct bucket_keys *keys; /* or NULL: look for them */
-    char *profile;
-    const char *profile_by;
-    char *region, *endpoint; /* or NULL */
-    int stop_fd;             /* eventfd: readable when the source goes away */
+    int stop_fd;              /* eventfd: readable when the source goes away */
 
     _Atomic int64_t ahead; /* W tests, R any, relaxed: of the wall clock, in seconds */
 
@@ -74,7 +70,8 @@ static bool text_equal(const char *a, const char *b)
 static bool credentials_equal(const struct credentials *a, const struct credentials *b)
 {
     return text_equal(a->access_key, b->access_key) && text_equal(a->secret_key, b->secret_key) &&
-           text_equal(a->session_token, b->session_token);
+           text_equal(a->session_token, b->session_token) && text_equal(a->bearer, b->bearer) &&
+           text_equal(a->sas, b->sas);
 }
 
 /* Takes *c. */
@@ -133,25 +130,14 @@ static int64_t now_of(struct credential_source *s)
 
 static int look(struct credential_source *s, struct credentials *out, struct dlc_err *err)
 {
-    struct profiles p;
     struct lookup l = {
         .env = &s->env,
-        .profiles = &p,
-        .profile = s->profile,
-        .profile_by = s->profile_by,
-        .profile_only = s->profile_by != NULL && strcmp(s->profile_by, "--profile") == 0,
         .no_machine_role = s->no_machine_role,
-        .region = s->region,
         .now = now_of(s),
         .stop_fd = s->stop_fd,
     };
-    int rc = profiles_load(&p, &s->env, err); /* again: the files may have changed */
 
-    if (rc < 0)
-        return rc;
-    rc = chain_find(&l, out, err);
-    profiles_release(&p);
-    return rc;
+    return s->kind->find(s->state, &l, out, err);
 }
 
 /* Takes *found. */
@@ -224,85 +210,42 @@ static int start_locked(struct credential_source *s, struct dlc_err *err)
 
 /* ---- the source ---- */
 
-/* Name of the profile and what named it. */
-static void choose_profile(struct credential_source *s, const struct bucket_config *c)
-{
-    const char *name = c->profile;
-
-    s->profile_by = "--profile";
-    if (name == NULL || name[0] == '\0') {
-        name = aws_env_get(&s->env, VAR_AWS_PROFILE);
-        s->profile_by = "AWS_PROFILE";
-    }
-    if (name == NULL) {
-        name = aws_env_get(&s->env, VAR_AWS_DEFAULT_PROFILE);
-        s->profile_by = "AWS_DEFAULT_PROFILE";
-    }
-    if (name == NULL) {
-        name = "default";
-        s->profile_by = NULL;
-    }
-    s->profile = mem_str(name);
-}
-
-static void choose_region_and_endpoint(struct credential_source *s, const struct bucket_config *c,
-                                       const struct profiles *p)
-{
-    const char *region = c->region, *endpoint = c->endpoint;
-
-    if (region == NULL || region[0] == '\0')
-        region = aws_env_get(&s->env, VAR_AWS_REGION);
-    if (region == NULL)
-        region = aws_env_get(&s->env, VAR_AWS_DEFAULT_REGION);
-    if (region == NULL)
-        region = profiles_get(p, s->profile, "region");
-    s->region = mem_str(region);
-    if (endpoint == NULL || endpoint[0] == '\0')
-        endpoint = profiles_endpoint(p, &s->env, s->profile, "s3", VAR_AWS_ENDPOINT_URL_S3);
-    s->endpoint = mem_str(endpoint);
-}
-
-/* It becomes part of host names. */
-static int check_region(const char *region, struct dlc_err *err)
-{
-    const char *allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_";
-
-    if (region == NULL || (strlen(region) < 64 && strspn(region, allowed) == strlen(region)))
-        return 0;
-    return dlc_err_set(err, DLC_EINVAL,
-                       "the region \"%.60s\" is not one: letters, digits and - are allowed, as in "
-                       "eu-west-1",
-                       region);
-}
-
-int credential_source_new(const struct bucket_config *c, struct credential_source **out,
-                          struct dlc_err *err)
+int credential_source_make(const struct credential_kind *kind, const struct bucket_config *c,
+                           struct credential_source **out, struct dlc_err *err)
 {
     struct credential_source *s = mem_new(struct credential_source);
-    struct profiles p = PROFILES_INIT;
     int rc;
 
     *out = NULL;
     s->tag = SOURCE_TAG;
+    s->kind = kind;
     s->anonymous = c->anonymous;
     s->no_machine_role = c->no_machine_role;
     s->keys = c->keys != NULL ? bucket_keys_get(c->keys) : NULL;
     dlc_mtx_init(&s->mtx, LCK_credentials);
-    aws_env_read(&s->env);
+    cloud_env_read(&s->env);
     s->stop_fd = os_eventfd();
     rc = s->stop_fd < 0 ? dlc_err_sys(err, "cannot make an eventfd") : 0;
-    if (rc == 0)
-        rc = profiles_load(&p, &s->env, err);
-    if (rc == 0) {
-        choose_profile(s, c);
-        choose_region_and_endpoint(s, c, &p);
-        rc = check_region(s->region, err);
-    }
-    profiles_release(&p);
     if (rc < 0)
         credential_source_free(&s);
     *out = s;
     return rc;
+}
+
+void credential_source_take_state(struct credential_source *s, void *state)
+{
+    dlc_check(s->state == NULL);
+    s->state = state;
+}
+
+void *credential_source_state(const struct credential_source *s)
+{
+    return s->state;
+}
+
+const struct cloud_env *credential_source_env(const struct credential_source *s)
+{
+    return &s->env;
 }
 
 void credential_source_free(struct credential_source **sp)
@@ -320,10 +263,8 @@ void credential_source_free(struct credential_source **sp)
     credentials_put(&s->current);
     bucket_keys_put(&s->keys);
     mem_free(&s->waiters);
-    aws_env_release(&s->env);
-    mem_free(&s->profile);
-    mem_free(&s->region);
-    mem_free(&s->endpoint);
+    cloud_env_release(&s->env);
+    s->kind->free(s->state);
     os_close(&s->stop_fd);
     dlc_mtx_release(&s->mtx);
     s->tag = 0;
@@ -427,16 +368,6 @@ void credential_source_expire(struct credential_source *s, unsigned generation)
         !(s->refused == generation && pausing_locked(s)))
         s->stale = true;
     dlc_mtx_unlock(&s->mtx);
-}
-
-const char *credential_source_region(struct credential_source *s)
-{
-    return s->region;
-}
-
-const char *credential_source_endpoint(struct credential_source *s)
-{
-    return s->endpoint;
 }
 
 void credential_source_advance(struct credential_source *s, int64_t seconds)

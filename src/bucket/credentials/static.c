@@ -77,7 +77,8 @@ bool bucket_keys_set(struct bucket_keys *k, const char *access_key, const char *
 void bucket_keys_read(struct bucket_keys *k, struct credentials *out)
 {
     dlc_mtx_lock(&k->mtx);
-    *out = (struct credentials){mem_str(k->c.access_key), mem_str(k->c.secret_key),
-                                mem_str(k->c.session_token), 0, 0};
+    *out = (struct credentials){.access_key = mem_str(k->c.access_key),
+                                .secret_key = mem_str(k->c.secret_key),
+                                .session_token = mem_str(k->c.session_token)};
     dlc_mtx_unlock(&k->mtx);
 }

@@ -88,7 +88,7 @@ static int ask(const struct lookup *l, const char *arn, const struct buf *form,
         .body = buf_str(form),
         .timeout = DLC_SEC(10),
         .tries = 3,
-        .ca_file = aws_env_ca_file(l->env),
+        .ca_file = cloud_env_ca_file(l->env),
         .stop_fd = l->stop_fd,
     };
     int rc = web_url_parse(&u, url, err);
@@ -149,10 +149,10 @@ out:
 
 int find_web_identity(struct lookup *l, struct credentials *out, struct dlc_err *err)
 {
-    const char *token_file = aws_env_get(l->env, VAR_AWS_WEB_IDENTITY_TOKEN_FILE);
+    const char *token_file = cloud_env_get(l->env, VAR_AWS_WEB_IDENTITY_TOKEN_FILE);
     struct role r = {
-        .arn = aws_env_get(l->env, VAR_AWS_ROLE_ARN),
-        .session_name = aws_env_get(l->env, VAR_AWS_ROLE_SESSION_NAME),
+        .arn = cloud_env_get(l->env, VAR_AWS_ROLE_ARN),
+        .session_name = cloud_env_get(l->env, VAR_AWS_ROLE_SESSION_NAME),
     };
 
     if (token_file == NULL)

@@ -22,9 +22,10 @@ static char vector_id[] = "AKIDODDKEYS";
 static char vector_secret[] = "s3cret/Key+With/Odd+Characters=0123456789";
 static char vector_token[] = "FwoGZXIvYXdzEDMaDPWKaVEQA+example/token==";
 
-static const struct credentials example = {example_id, example_secret, NULL, 0, 1};
-static const struct credentials vector = {vector_id, vector_secret, NULL, 0, 1};
-static const struct credentials with_token = {vector_id, vector_secret, vector_token, 0, 1};
+static const struct credentials example = {example_id, example_secret, .generation = 1};
+static const struct credentials vector = {vector_id, vector_secret, .generation = 1};
+static const struct credentials with_token = {vector_id, vector_secret, vector_token,
+                                              .generation = 1};
 
 static struct sigv4_signer signer;
 
@@ -211,7 +212,7 @@ static void test_other_service_and_body(void **state)
 static void test_long_secret_and_blanks(void **state)
 {
     static char id[] = "AKIDLONG", secret[81];
-    struct credentials c = {id, secret, NULL, 0, 1};
+    struct credentials c = {id, secret, .generation = 1};
     struct sigv4_header meta = {"x-amz-meta-a", "  two   blanks\tinside "};
     struct buf out = BUF_INIT;
 
