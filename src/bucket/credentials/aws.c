@@ -45,7 +45,7 @@ static void aws_free(void *state)
     mem_free(&s);
 }
 
-static const struct credential_kind kind = {aws_find, aws_free};
+static const struct credential_kind kind = {aws_find, NULL, aws_free};
 
 /* Name of the profile and what named it. */
 static void choose_profile(struct aws *s, const struct cloud_env *env,

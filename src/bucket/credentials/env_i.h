@@ -34,6 +34,10 @@
     X(AWS_SESSION_TOKEN)                                                                           \
     X(AWS_SHARED_CREDENTIALS_FILE)                                                                 \
     X(AWS_WEB_IDENTITY_TOKEN_FILE)                                                                 \
+    X(GCE_METADATA_HOST)                                                                           \
+    X(GOOGLE_OAUTH_ACCESS_TOKEN)                                                                   \
+    X(GS_ACCESS_KEY_ID)                                                                            \
+    X(GS_SECRET_ACCESS_KEY)                                                                        \
     X(HOME)                                                                                        \
     X(SSL_CERT_FILE)
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bucket/credentials/http_call_i.h"
 
+#include <arpa/inet.h>
 #include <poll.h>
 #include <string.h>
 #include <strings.h>
@@ -69,6 +70,22 @@ out:
     mem_free(&port);
     curl_url_cleanup(h);
     return rc;
+}
+
+bool web_host_is_near(const char *host)
+{
+    static const char *const known[] = {"localhost", "169.254.170.2", "169.254.170.23",
+                                        "fd00:ec2::23"};
+    struct in6_addr v6;
+    struct in_addr v4;
+
+    for (size_t i = 0; i < DLC_COUNT(known); i++) {
+        if (strcasecmp(host, known[i]) == 0)
+            return true;
+    }
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return ntohl(v4.s_addr) >> 24 == 127;
+    return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
 void web_answer_release(struct web_answer *a)

@@ -57,4 +57,7 @@ struct web_url {
 int web_url_parse(struct web_url *u, const char *text, struct dlc_err *err);
 void web_url_release(struct web_url *u);
 
+/* Secrets may go there over plain http: this machine, and the container services of AWS. */
+bool web_host_is_near(const char *host);
+
 #endif

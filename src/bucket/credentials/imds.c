@@ -8,7 +8,6 @@
  */
 #include "bucket/credentials/lookup_i.h"
 
-#include <arpa/inet.h>
 #include <string.h>
 #include <strings.h>
 
@@ -38,29 +37,12 @@ static bool fits_header(const char *s)
 
 /* ---- container ---- */
 
-/* Over plain http only to this machine or the container services' own addresses. */
-static bool host_is_near(const char *host)
-{
-    static const char *const known[] = {"localhost", "169.254.170.2", "169.254.170.23",
-                                        "fd00:ec2::23"};
-    struct in6_addr v6;
-    struct in_addr v4;
-
-    for (size_t i = 0; i < DLC_COUNT(known); i++) {
-        if (strcasecmp(host, known[i]) == 0)
-            return true;
-    }
-    if (inet_pton(AF_INET, host, &v4) == 1)
-        return ntohl(v4.s_addr) >> 24 == 127;
-    return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
-}
-
 static int check_full_uri(const char *uri, struct dlc_err *err)
 {
     struct web_url u;
     int rc = web_url_parse(&u, uri, err);
 
-    if (rc == 0 && strcmp(u.scheme, "https") != 0 && !host_is_near(u.host))
+    if (rc == 0 && strcmp(u.scheme, "https") != 0 && !web_host_is_near(u.host))
         rc = dlc_err_set(err, DLC_EINVAL,
                          "plain http is allowed only to this machine, 169.254.170.2 and "
                          "169.254.170.23: use https");

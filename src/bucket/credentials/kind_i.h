@@ -12,6 +12,10 @@ struct credential_kind {
      * what is its own. 0: *out is filled (generation 0); otherwise the text lists what was tried.
      */
     int (*find)(void *state, struct lookup *l, struct credentials *out, struct dlc_err *err);
+    /* What the keys that were given to us mean, without asking anybody; NULL: they are as they are.
+     */
+    int (*given)(void *state, struct lookup *l, struct credentials *given, struct credentials *out,
+                 struct dlc_err *err);
     void (*free)(void *state); /* NULL is fine */
 };
 

@@ -29,7 +29,8 @@ struct lookup {
     const char *region;   /* or NULL */
     int64_t now;          /* Unix time */
     int stop_fd;          /* readable: give up */
-    char why[100];        /* of the latest LOOKUP_ELSEWHERE */
+    const struct google *google; /* Google's */
+    char why[100];               /* of the latest LOOKUP_ELSEWHERE */
 };
 
 /* Set l->why and return LOOKUP_ELSEWHERE. */

@@ -128,14 +128,19 @@ static int64_t now_of(struct credential_source *s)
     return dlc_wall_seconds() + atomic_load_explicit(&s->ahead, memory_order_relaxed);
 }
 
-static int look(struct credential_source *s, struct credentials *out, struct dlc_err *err)
+static struct lookup lookup_of(struct credential_source *s)
 {
-    struct lookup l = {
+    return (struct lookup){
         .env = &s->env,
         .no_machine_role = s->no_machine_role,
         .now = now_of(s),
         .stop_fd = s->stop_fd,
     };
+}
+
+static int look(struct credential_source *s, struct credentials *out, struct dlc_err *err)
+{
+    struct lookup l = lookup_of(s);
 
     return s->kind->find(s->state, &l, out, err);
 }
@@ -316,15 +321,24 @@ static int get_locked(struct credential_source *s, struct loop *loop, struct tas
 /* They were given to us: there is nowhere else to look. */
 static int given_locked(struct credential_source *s, struct dlc_err *err)
 {
-    struct credentials found = CREDENTIALS_INIT;
-    int rc;
+    struct credentials given = CREDENTIALS_INIT, found = CREDENTIALS_INIT;
+    struct lookup l = lookup_of(s);
+    int rc = 0;
 
-    bucket_keys_read(s->keys, &found);
-    rc = credentials_check(&found, err);
+    bucket_keys_read(s->keys, &given);
+    if (s->kind->given != NULL) {
+        rc = s->kind->given(s->state, &l, &given, &found, err);
+    } else {
+        found = given;
+        given = (struct credentials)CREDENTIALS_INIT;
+    }
+    if (rc == 0)
+        rc = credentials_check(&found, err);
     if (rc < 0)
         dlc_err_prefix(err, "the tenant's credentials");
     else if (s->current == NULL || !credentials_equal(&s->current->c, &found))
         install_locked(s, &found);
+    credentials_release(&given);
     credentials_release(&found);
     return rc;
 }

@@ -11,19 +11,9 @@
 #include "bucket/credentials/parse_i.h"
 #include "base/secret.h"
 #include "bucket/credentials/sigv4_i.h"
-#include "bucket/credentials/http_call_i.h"
+#include "bucket/credentials/token_i.h"
 
-#define TOKEN_MAX    20000 /* what STS takes */
-#define FORM_TYPE    "application/x-www-form-urlencoded; charset=utf-8"
-#define FORM_RESERVE (4 * TOKEN_MAX) /* so that the token is not copied about by growing */
-
-static void form_add(struct buf *form, const char *name, const char *value)
-{
-    if (value == NULL)
-        return;
-    buf_addf(form, "%s%s=", form->len > 0 ? "&" : "", name);
-    str_uri_encode(value, strlen(value), false, form);
-}
+#define FORM_TYPE "application/x-www-form-urlencoded; charset=utf-8"
 
 static void form_begin(const struct lookup *l, const struct role *r, const char *action,
                        struct buf *form)
@@ -130,8 +120,8 @@ int sts_web_identity(struct lookup *l, const struct role *r, const char *token_f
     int rc;
 
     plain.external_id = NULL; /* no parameter of this action */
-    buf_reserve(&token, TOKEN_MAX);
-    rc = os_read_file(token_file, TOKEN_MAX, &token, err);
+    buf_reserve(&token, TOKEN_FILE_MAX);
+    rc = os_read_file(token_file, TOKEN_FILE_MAX, &token, err);
     if (rc == 0 && token.len == 0)
         rc = dlc_err_set(err, DLC_EINVAL, "%s is empty", token_file);
     if (rc < 0) {

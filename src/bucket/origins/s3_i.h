@@ -95,7 +95,7 @@ struct s3_lane {
     struct dlc_list failed;        /* calls that failed in start(), until `later` runs */
     struct task later;
     bool later_posted;
-    struct task ready; /* the kind's: credentials are there */
+    struct task ready; /* credentials are there */
     bool asked;        /* `ready` is out */
 };
 
@@ -111,7 +111,7 @@ struct s3_call {
     struct dlc_list link;
 };
 
-/* How s3 and gs differ. */
+/* How s3, gs and the like differ. */
 struct s3_kind {
     struct origin_ops ops;
     const char *scheme;
@@ -120,15 +120,11 @@ struct s3_kind {
     bool sum_mode;     /* ask for checksums with x-amz-checksum-mode */
     const char *extra; /* a header line for every GET, or NULL */
     /*
-     * Authenticate c->request; lane->path and lane->query are set. 0; DLC_EBUSY: s3_resume() will
-     * be called; other: the attempt fails.
+     * Write the credentials into c->request; lane->path and lane->query are set. cr is NULL: none,
+     * anonymous access. Negative: the attempt fails.
      */
-    int (*authorise)(struct s3_call *c, const char *method, const struct sigv4_header *extra,
-                     size_t n_extra, struct dlc_err *err);
-    /* The server refused the credentials of this call as expired. */
-    void (*expired)(struct s3_call *c);
-    void (*lane_close)(struct s3_lane *lane); /* nothing may call s3_resume() from now on */
-    void (*free)(struct s3 *s);
+    int (*apply)(struct s3_call *c, const struct credentials *cr, const char *method,
+                 const struct sigv4_header *extra, size_t n_extra, struct dlc_err *err);
 };
 
 struct s3 {
@@ -144,16 +140,25 @@ struct s3 {
     _Atomic(struct s3_place *) place; /* W: any lane, by exchange; R: any */
     _Atomic unsigned moves;           /* how often the region was corrected */
     _Atomic unsigned expired;         /* the latest generation that was refused */
-    void *auth;                       /* the kind's */
+    struct credential_source *source;
     struct s3_lane lanes[];
 };
 
-/* The part of the constructors that both share. Borrows all; `region` and `endpoint` are resolved.
- */
+/* The part of the constructors that all share. Takes *source, also when it fails; borrows the rest.
+ * `region` and `endpoint` are resolved. Gives *out. */
 int s3_new(const struct s3_kind *kind, const struct url *u, const struct bucket_config *c,
-           const char *endpoint, const char *region, unsigned lanes, struct s3 **out,
-           struct dlc_err *err);
+           const char *endpoint, const char *region, unsigned lanes,
+           struct credential_source **source, struct origin **out, struct dlc_err *err);
 void s3_resume(struct s3_lane *lane); /* L: credentials are there, or failed: try again */
+
+/* -------- credentials (s3_auth.c) -------- */
+
+/* 0; DLC_EBUSY: s3_resume() will be called; other: the attempt fails. */
+int s3_authorise(struct s3_call *c, const char *method, const struct sigv4_header *extra,
+                 size_t n_extra, struct dlc_err *err);
+void s3_auth_ready(struct task *t);       /* of lane->ready */
+void s3_expired(struct s3_call *c);       /* the server refused the credentials of this call */
+void s3_auth_close(struct s3_lane *lane); /* nothing calls s3_resume() from now on */
 
 /* For kinds that sign. */
 void s3_sign(struct s3_call *c, const struct credentials *cr, const char *method,

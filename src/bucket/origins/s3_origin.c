@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * The origin that speaks S3's protocol, without authentication: s3.c and gs.c add that.
+ * The origin that speaks S3's protocol. s3.c, gs.c and the like say how a request proves who we are.
  *
  * A call is one attempt under way:
  *
@@ -146,7 +146,7 @@ static void answer_failed(struct s3_call *c)
     case S3_OTHER_REGION: a->retryable = move(c, error.region) || a->retryable; break;
     case S3_EXPIRED:
         if (c->generation != 0 && !c->known_expired) {
-            s->kind->expired(c);
+            s3_expired(c);
             a->retryable = true;
         }
         break;
@@ -278,7 +278,7 @@ static void call_begin(struct s3_call *c)
     write_url(c);
     if (sums)
         engine_header(c->request, "%s: %s", sum_mode.name, sum_mode.value);
-    a->rc = kind->authorise(c, c->request->head ? "HEAD" : "GET", &sum_mode, sums, &a->err);
+    a->rc = s3_authorise(c, c->request->head ? "HEAD" : "GET", &sum_mode, sums, &a->err);
     if (a->rc == 0) {
         engine_send(c->request);
     } else if (a->rc == DLC_EBUSY) {
@@ -294,8 +294,6 @@ void s3_sign(struct s3_call *c, const struct credentials *cr, const char *method
 {
     struct s3_lane *lane = c->lane;
 
-    c->generation = cr->generation;
-    c->known_expired = cr->generation <= lane->s3->expired;
     buf_clear(&lane->lines);
     sigv4_sign(&lane->signer, cr, c->place->region, "s3", dlc_wall_seconds(), method,
                c->place->host, buf_str(&lane->path), buf_str(&lane->query), extra, n_extra, NULL,
@@ -359,7 +357,7 @@ void s3_lane_close(struct origin *o, unsigned lane)
     struct s3_lane *l = &s->lanes[lane];
 
     dlc_check(dlc_list_empty(&l->waiting) && dlc_list_empty(&l->failed));
-    s->kind->lane_close(l);
+    s3_auth_close(l);
     engine_free(&l->http);
 }
 
@@ -367,6 +365,7 @@ static void lane_init(struct s3 *s, struct s3_lane *l)
 {
     l->s3 = s;
     l->later.run = on_later;
+    l->ready.run = s3_auth_ready;
     dlc_list_init(&l->idle);
     dlc_list_init(&l->waiting);
     dlc_list_init(&l->failed);
@@ -396,7 +395,7 @@ void s3_free(struct origin *o)
 
     for (unsigned i = 0; i < o->lanes; i++)
         lane_release(&s->lanes[i]);
-    s->kind->free(s);
+    credential_source_free(&s->source);
     s3_place_free(&p);
     mem_free(&s->bucket);
     mem_free(&s->endpoint);
@@ -404,8 +403,8 @@ void s3_free(struct origin *o)
 }
 
 int s3_new(const struct s3_kind *kind, const struct url *u, const struct bucket_config *c,
-           const char *endpoint, const char *region, unsigned lanes, struct s3 **out,
-           struct dlc_err *err)
+           const char *endpoint, const char *region, unsigned lanes,
+           struct credential_source **source, struct origin **out, struct dlc_err *err)
 {
     struct s3 *s = mem_zero(sizeof(*s) + lanes * sizeof(s->lanes[0]));
     unsigned limit = c->max_requests != 0 ? c->max_requests : LIMIT;
@@ -416,6 +415,8 @@ int s3_new(const struct s3_kind *kind, const struct url *u, const struct bucket_
         (struct origin){&kind->ops, lanes, kind->price_get, kind->price_list, kind->price_gb};
     s->tag = S3_TAG;
     s->kind = kind;
+    s->source = *source;
+    *source = NULL;
     s->bucket = mem_str(u->bucket);
     s->endpoint = mem_str(endpoint);
     s->path_style = c->path_style;
@@ -430,6 +431,6 @@ int s3_new(const struct s3_kind *kind, const struct url *u, const struct bucket_
     if (rc < 0)
         s3_free(&s->origin);
     else
-        *out = s;
+        *out = &s->origin;
     return rc;
 }

@@ -148,13 +148,43 @@ static void test_metadata_fails(void **state)
     a = get();
     assert_int_equal(a.rc, DLC_EDENIED);
     assert_false(a.retryable);
-    assert_non_null(strstr(a.err.text, "gs://my_data"));
-    assert_non_null(strstr(a.err.text, "HTTP 404"));
+    assert_non_null(strstr(a.err.text, "GOOGLE_OAUTH_ACCESS_TOKEN not set"));
+    assert_non_null(strstr(a.err.text, "gives no token"));
     assert_non_null(strstr(a.err.text, "--anonymous"));
     a = get(); /* the failure is remembered for a while */
     assert_int_equal(a.rc, DLC_EDENIED);
     assert_int_equal(script_asked(&server), 1);
     origin_run_close(&lane);
+}
+
+/* A token goes neither to an endpoint that somebody else names nor from the machine to its guests.
+ */
+static void test_tokens_stay_here(void **state)
+{
+    struct bucket_config c = BUCKET_CONFIG_INIT;
+    struct url u = {.scheme = URL_GS, .bucket = (char *)(uintptr_t) "my_data"};
+    static const char *const answers[] = {OK_NINE, NULL};
+    struct origin *o = NULL;
+    struct attempt a;
+
+    (void)state;
+    script_set(&server, answers);
+    c.endpoint = server.server.url;
+    for (int i = 0; i < 3; i++) {
+        if (i == 1)
+            setenv("GOOGLE_OAUTH_ACCESS_TOKEN", "ya29.given", 1);
+        else
+            unsetenv("GOOGLE_OAUTH_ACCESS_TOKEN");
+        c.foreign_endpoint = i < 2;
+        c.no_machine_role = i == 2;
+        assert_int_equal(origin_gs_new(&u, &c, 1, &o, NULL), 0);
+        origin_run_open(&lane, o);
+        a = get();
+        assert_int_equal(a.rc, DLC_EDENIED);
+        assert_non_null(strstr(a.err.text, i < 2 ? "no endpoint of Google" : "not asked for"));
+        assert_int_equal(script_asked(&server), 0);
+        origin_run_close(&lane);
+    }
 }
 
 static void test_cancel_while_asking(void **state)
@@ -196,6 +226,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_bearer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_metadata, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_metadata_fails, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tokens_stay_here, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cancel_while_asking, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_checksum, set_up, tear_down),
     };
