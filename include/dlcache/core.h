@@ -86,8 +86,8 @@ struct dlc_stats {
 };
 
 /*
- * Open the dataset at `url`: s3://, gs://, http(s)://, file://, or dlcache://NAME for a dataset
- * that a manager knows (docs/cluster.md). Starts a daemon if none answers. The first open of a URL
+ * Open the dataset at `url`: s3://, gs://, az://, http(s)://, file://, or dlcache://NAME for a
+ * dataset that a manager knows (docs/cluster.md). Starts a daemon if none answers. The first open of a URL
  * lists the bucket; later ones, in any process, map the stored catalog.
  * Borrows: url, opt (may be NULL).   Gives: *out; return it with dlc_close().
  * Threads: any.

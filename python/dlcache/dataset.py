@@ -300,10 +300,10 @@ def open(url: str, *, socket: Optional[str] = None, endpoint: Optional[str] = No
     The first open of a URL lists the bucket; later ones, in any process, find the list stored.
 
     Args:
-        url (str): ``s3://``, ``gs://``, ``http://``, ``https://``, ``file://`` or
-            ``dlcache://NAME``, a dataset that a manager knows.
+        url (str): ``s3://``, ``gs://``, ``az://``, ``http://``, ``https://``, ``file://``
+            or ``dlcache://NAME``, a dataset that a manager knows.
         socket (str): The daemon's socket. Default: as ``dlcache serve``.
-        endpoint (str): S3 or GCS endpoint. Default: the environment's, then the cloud's.
+        endpoint (str): S3, GCS or Azure endpoint. Default: the environment's, then the cloud's.
         spawn (bool): Start a daemon when none answers.
         anonymous (bool): Do not sign requests.
         timeout (float): Seconds that one sample may take.

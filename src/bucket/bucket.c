@@ -18,8 +18,8 @@
 #define RATE_STALE DLC_SEC(2)
 
 static const char *const scheme_names[] = {
-    [URL_S3] = "s3",       [URL_GS] = "gs",     [URL_HTTP] = "http",
-    [URL_HTTPS] = "https", [URL_FILE] = "file", [URL_NAMED] = "dlcache",
+    [URL_S3] = "s3",     [URL_GS] = "gs",         [URL_HTTP] = "http", [URL_HTTPS] = "https",
+    [URL_FILE] = "file", [URL_NAMED] = "dlcache", [URL_AZ] = "az",
 };
 
 static unsigned bucket_lanes(const struct bucket_config *c)
@@ -97,6 +97,7 @@ static int origin_new(const struct url *u, const struct bucket_config *c, unsign
     switch (u->scheme) {
     case URL_S3: return origin_s3_new(u, c, lanes, out, err);
     case URL_GS: return origin_gs_new(u, c, lanes, out, err);
+    case URL_AZ: return origin_azure_new(u, c, lanes, out, err);
     case URL_HTTP:
     case URL_HTTPS: return origin_http_new(u, c, lanes, out, err);
     case URL_NAMED:
@@ -114,6 +115,7 @@ static char *place_of(const struct url *u)
 {
     switch (u->scheme) {
     case URL_S3:
+    case URL_AZ:
     case URL_GS: return mem_fmt("%s://%s/", scheme_names[u->scheme], u->bucket);
     case URL_FILE: return mem_fmt("file://%s/", u->prefix);
     case URL_HTTP:

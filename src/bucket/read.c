@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Reads. Up to SPLIT_ABOVE a read is one op; longer ones are made in parts of PART_BYTES, at most
- * PART_FLYING at once, all on one lane.
+ * PART_FLYING at once, all on one lane. An origin may ask for smaller parts (part_max).
  *
  * (BUCKET-READ-1) All parts are of one version: each is conditional on the caller's ETag or,
  *                 without one, on that of the first part, which is then read alone.
@@ -99,6 +99,16 @@ static bool has_etag(const char *etag)
     return etag != NULL && etag[0] != '\0';
 }
 
+static uint64_t part_max(const struct reading *g)
+{
+    return g->req.lane->bucket->origin->ops->part_max;
+}
+
+static uint64_t part_bytes(const struct reading *g)
+{
+    return part_max(g) != 0 ? part_max(g) : PART_BYTES;
+}
+
 static void on_part(struct op *op);
 
 static void part_submit(struct reading *g, struct op *op)
@@ -110,7 +120,7 @@ static void part_submit(struct reading *g, struct op *op)
     if (!has_etag(r->etag))
         op->etag = s->etag;
     op->offset = r->offset + s->next;
-    op->length = DLC_MIN(PART_BYTES, r->length - s->next);
+    op->length = DLC_MIN(part_bytes(g), r->length - s->next);
     op->whole = false;
     op->dst = (char *)r->dst + s->next;
     s->next += op->length;
@@ -183,7 +193,7 @@ static void ask_checksum(struct reading *g)
 
     if (!r->whole || !g->req.lane->bucket->origin->ops->sums)
         return;
-    part_sums_init(&s->sums, r->dst, r->length, PART_BYTES);
+    part_sums_init(&s->sums, r->dst, r->length, part_bytes(g));
     s->stat.kind = ATTEMPT_STAT;
     s->stat.key = r->key;
     s->stat.etag = has_etag(r->etag) ? r->etag : s->etag;
@@ -246,7 +256,7 @@ static void reading_begin(struct request *q)
     struct reading *g = reading_of(q);
 
     g->r->attempts = 0;
-    if (g->r->length > SPLIT_ABOVE) {
+    if (g->r->length > (part_max(g) != 0 ? part_max(g) : SPLIT_ABOVE)) {
         split_begin(g);
     } else {
         op_prepare(&g->op, g, on_op);

@@ -18,10 +18,11 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "bucket/azure_account.h"
 #include "bucket/origins/http_i.h"
 
 #define URL_MAX  8192
-#define KEY_MAX  1024 /* s3 and gs: their longest key */
+#define KEY_MAX  1024 /* s3, gs and az: their longest key */
 #define NAME_LEN 63   /* of a dataset, as the manager's API allows it */
 
 #define HTTP_OPTION "dlcache-"
@@ -30,16 +31,22 @@ static const struct {
     const char *name;
     enum url_scheme scheme;
 } schemes[] = {
-    {"s3", URL_S3},       {"gs", URL_GS},     {"http", URL_HTTP},
-    {"https", URL_HTTPS}, {"file", URL_FILE}, {"dlcache", URL_NAMED},
+    {"s3", URL_S3},     {"gs", URL_GS},         {"http", URL_HTTP}, {"https", URL_HTTPS},
+    {"file", URL_FILE}, {"dlcache", URL_NAMED}, {"az", URL_AZ},
 };
 
 #define SCHEMES_TEXT                                                                               \
-    "s3://bucket/prefix, gs://bucket/prefix, http(s)://host/path, file:///path or dlcache://name"
+    "s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, http(s)://host/path, "         \
+    "file:///path or dlcache://name"
 #define LAYOUTS_TEXT "folders, flat, manifest, pairs, archive or table"
 #define OPTIONS_TEXT                                                                               \
     "layout=" LAYOUTS_TEXT ", manifest=KEY, split=train, partition=64MB, group=yes or no; "        \
     "latency=30ms, jitter=10ms, bandwidth=200MB (per second), errors=0.01 (0 to 1), seed=7"
+
+bool url_is_cloud(enum url_scheme scheme)
+{
+    return scheme == URL_S3 || scheme == URL_GS || scheme == URL_AZ;
+}
 
 void url_release(struct url *u)
 {
@@ -213,7 +220,7 @@ static int apply_all(struct url *u, const char *q, struct dlc_err *err)
     }
 }
 
-/* s3, gs, file: take "?name=value&..." off the end of rest, also several, so that (URL-2) holds. */
+/* s3, gs, az, file: take "?name=value&..." off the end of rest, also several, so that (URL-2) holds. */
 static int take_options(struct url *u, char *rest, struct dlc_err *err)
 {
     char *q;
@@ -274,6 +281,24 @@ static int parse_cloud(struct url *u, const char *scheme, char *rest, struct dlc
     u->bucket = mem_str(rest);
     u->prefix = mem_str(slash == NULL ? "" : slash);
     u->text = mem_fmt("%s://%s/%s", scheme, u->bucket, u->prefix);
+    return 0;
+}
+
+/* ---- az ---- */
+
+static int parse_azure(struct url *u, char *rest, struct dlc_err *err)
+{
+    int rc = take_options(u, rest, err);
+
+    if (rc == 0)
+        rc = azure_url_split(rest, &u->bucket, &u->prefix, err);
+    if (rc < 0)
+        return rc;
+    if (strlen(u->prefix) > KEY_MAX)
+        return dlc_err_set(err, DLC_EINVAL,
+                           "the prefix in az://%.120s/... has %zu bytes; keys have at most %d",
+                           u->bucket, strlen(u->prefix), KEY_MAX);
+    u->text = mem_fmt("az://%s/%s", u->bucket, u->prefix);
     return 0;
 }
 
@@ -506,6 +531,7 @@ static int parse_rest(struct url *u, const char *name, char *rest, struct dlc_er
     switch (u->scheme) {
     case URL_S3:
     case URL_GS: return parse_cloud(u, name, rest, err);
+    case URL_AZ: return parse_azure(u, rest, err);
     case URL_FILE: return parse_file(u, rest, err);
     case URL_NAMED: return parse_name(u, rest, err);
     case URL_HTTP:

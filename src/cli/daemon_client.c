@@ -11,7 +11,8 @@
 #include "base/syscalls.h"
 #include "base/api_token.h"
 #include "client/daemon.h"
-#include "bucket/url.h"
+#include "base/mem.h"
+#include "bucket/azure_account.h"
 #include "ipc/node_marker.h"
 
 static const struct dlc_dur answer_timeout = {60000000000};
@@ -146,37 +147,39 @@ int ctl_check_url(const char *url, struct dlc_err *err)
     return rc;
 }
 
-/* The endpoint that this environment means: the daemon may have been started in another one. */
-static const char *endpoint_of(const struct config *config)
+char *ctl_endpoint(const struct config *config, const char *url)
 {
     static const char *const names[] = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"};
+    struct url u = URL_INIT;
+    char *e = NULL;
 
+    if (url_parse(&u, url, NULL) < 0 || !url_is_cloud(u.scheme))
+        goto out;
     if (config->endpoint[0] != '\0')
-        return config->endpoint;
-    for (unsigned i = 0; i < DLC_COUNT(names); i++) {
+        e = mem_str(config->endpoint);
+    else if (u.scheme == URL_AZ)
+        e = azure_endpoint_of_env(&u);
+    for (unsigned i = 0; u.scheme != URL_AZ && e == NULL && i < DLC_COUNT(names); i++) {
         const char *s = getenv(names[i]);
 
-        if (s != NULL && s[0] != '\0')
-            return s;
+        e = s != NULL && s[0] != '\0' ? mem_str(s) : NULL;
     }
-    return NULL;
-}
-
-const char *ctl_endpoint(const struct config *config)
-{
-    return endpoint_of(config);
+out:
+    url_release(&u);
+    return e;
 }
 
 int ctl_open_dataset(struct ctl *c, const struct config *config, const char *url, bool refresh,
                      ctl_progress_f *on_progress, void *priv, struct msg *answer,
                      struct dlc_err *err)
 {
-    const char *endpoint = endpoint_of(config);
+    char *endpoint = ctl_endpoint(config, url);
     json_t *request = json_pack("{s:s, s:o, s:b, s:b}", "op", "open", "url", msg_string(url),
                                 "anonymous", config->anonymous, "refresh", refresh);
 
     if (endpoint != NULL)
         json_object_set_new(request, "endpoint", msg_string(endpoint));
+    mem_free(&endpoint);
     if (add_token(config, request, err) < 0) {
         json_decref(request);
         return err->code;

@@ -61,9 +61,9 @@ int ctl_evict(const struct config *config, const char *url, const char *tier,
 
 int ctl_check_url(const char *url, struct dlc_err *err);
 
-/* The endpoint that this environment means: the daemon may have been started in another one. NULL:
- * none. */
-const char *ctl_endpoint(const struct config *config);
+/* The endpoint that this environment means for a URL: the daemon may have been started in another
+ * one. NULL: none. Gives. */
+char *ctl_endpoint(const struct config *config, const char *url);
 
 /*
  * Open the dataset at url, as the library does; the connection is then its session.

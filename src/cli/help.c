@@ -19,18 +19,19 @@ void help_overview(struct buf *out)
                   "Commands:\n");
     for (const struct command *const *c = commands; *c != NULL; c++)
         buf_addf(out, "  %-9s%s\n", (*c)->name, (*c)->summary);
-    buf_adds(out,
-             "  help     Explain a command (`dlcache help warm`) or all settings "
-             "(`dlcache help config`).\n"
-             "\n"
-             "First steps:\n"
-             "  $ dlcache ls s3://my-bucket/train/          what is there; starts a daemon\n"
-             "  $ dlcache warm s3://my-bucket/train/        bring it here\n"
-             "  $ dlcache stat                              see what is cached\n"
-             "  $ dlcache bench s3://my-bucket/train/       how fast is it?\n"
-             "\n"
-             "URLs: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, http(s)://HOST/PATH, file:///PATH\n"
-             "Exit status: 0 good, 1 failed, 2 wrong usage or configuration.\n");
+    buf_adds(out, "  help     Explain a command (`dlcache help warm`) or all settings "
+                  "(`dlcache help config`).\n"
+                  "\n"
+                  "First steps:\n"
+                  "  $ dlcache ls s3://my-bucket/train/          what is there; starts a daemon\n"
+                  "  $ dlcache warm s3://my-bucket/train/        bring it here\n"
+                  "  $ dlcache stat                              see what is cached\n"
+                  "  $ dlcache bench s3://my-bucket/train/       how fast is it?\n"
+                  "\n"
+                  "URLs: s3://BUCKET/PREFIX, gs://BUCKET/PREFIX, az://CONTAINER/PREFIX, "
+                  "http(s)://HOST/PATH,\n"
+                  "      file:///PATH\n"
+                  "Exit status: 0 good, 1 failed, 2 wrong usage or configuration.\n");
 }
 
 int help_unknown(const char *name)

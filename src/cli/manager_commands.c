@@ -268,8 +268,10 @@ void api_set_names(json_t *body, const char *member, const char *text)
 
 void api_set_endpoint(json_t *body, const struct config *c, const char *url)
 {
-    if (str_starts(url, "s3://") || str_starts(url, "gs://"))
-        api_set(body, "endpoint", ctl_endpoint(c));
+    char *endpoint = ctl_endpoint(c, url);
+
+    api_set(body, "endpoint", endpoint);
+    mem_free(&endpoint);
 }
 
 void api_set(json_t *body, const char *name, const char *text)

@@ -22,6 +22,7 @@
 #include "client/dataset.h"
 #include "client/fork.h"
 #include "client/job_weights.h"
+#include "bucket/azure_account.h"
 #include "client/last_error.h"
 #include "client/reading.h"
 #include "ipc/node_marker.h"
@@ -32,13 +33,15 @@
 #define NODE_PAUSE      DLC_MS(250)
 
 /* The daemon may have been started elsewhere: tell it the endpoint this environment means. */
-static char *endpoint_of(const struct dlc_dataset *ds, enum url_scheme scheme)
+static char *endpoint_of(const struct dlc_dataset *ds, const struct url *u)
 {
     const char *e = ds->opt.endpoint != NULL ? ds->opt.endpoint : ds->config.endpoint;
 
-    if (scheme != URL_S3 && scheme != URL_GS)
+    if (!url_is_cloud(u->scheme))
         return NULL;
-    if (e[0] == '\0' && scheme == URL_S3 && (e = getenv("AWS_ENDPOINT_URL_S3")) == NULL)
+    if (e[0] == '\0' && u->scheme == URL_AZ)
+        return azure_endpoint_of_env(u);
+    if (e[0] == '\0' && u->scheme == URL_S3 && (e = getenv("AWS_ENDPOINT_URL_S3")) == NULL)
         e = getenv("AWS_ENDPOINT_URL");
     return e != NULL && e[0] != '\0' ? mem_str(e) : NULL;
 }
@@ -57,7 +60,7 @@ static int configure(struct dlc_dataset *ds, const struct dlc_options *opt, stru
     if (rc == 0)
         rc = token_load(&ds->config, ds->opt.token, &ds->token, err);
     if (rc == 0)
-        ds->endpoint = endpoint_of(ds, u.scheme);
+        ds->endpoint = endpoint_of(ds, &u);
     ds->shown = mem_str(u.shown);
     ds->opt.socket = ds->opt.endpoint = ds->opt.token = NULL;
     if (rc == 0 && ds->opt.snapshot != 0 && ds->opt.refresh != 0)

@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "base/thread_pool.h"
+#include "bucket/azure_account.h"
 #include "catalog/catalog.h"
 #include "cluster/peer/view.h"
 #include "daemon/credentials.h"
@@ -129,20 +130,23 @@ void dataset_put(struct dataset **dp)
 
 /* ---- making ---- */
 
-static const char *effective_endpoint(const struct dataset *ds)
+/* Gives. */
+static char *effective_endpoint(const struct dataset *ds)
 {
     const char *env;
 
-    if (ds->url.scheme != URL_S3 && ds->url.scheme != URL_GS)
-        return "";
+    if (!url_is_cloud(ds->url.scheme))
+        return mem_str("");
     if (ds->asked.endpoint != NULL)
-        return ds->asked.endpoint;
+        return mem_str(ds->asked.endpoint);
     if (ds->node->config->endpoint[0] != '\0')
-        return ds->node->config->endpoint;
+        return mem_str(ds->node->config->endpoint);
+    if (ds->url.scheme == URL_AZ)
+        return azure_endpoint(&ds->url);
     env = getenv("AWS_ENDPOINT_URL_S3");
     if (env == NULL)
         env = getenv("AWS_ENDPOINT_URL");
-    return env != NULL ? env : "";
+    return mem_str(env != NULL ? env : "");
 }
 
 /* What a chunk's name is made of beside key and ETag: the place, not the prefix, so that datasets
@@ -150,19 +154,23 @@ static const char *effective_endpoint(const struct dataset *ds)
  * credentials of its own (CLUSTER-2). */
 static struct name_hash disk_id_of(const struct dataset *ds)
 {
-    bool whole_keys = ds->url.scheme == URL_S3 || ds->url.scheme == URL_GS;
-    char scheme[16];
+    bool whole_keys = url_is_cloud(ds->url.scheme);
+    char scheme[16], *endpoint = effective_endpoint(ds);
     const char *const parts[] = {"dlcache place",
                                  scheme,
-                                 effective_endpoint(ds),
+                                 endpoint,
                                  ds->url.bucket,
                                  whole_keys ? "" : ds->url.prefix,
                                  ds->cid != NULL ? "tenant" : "",
                                  ds->cid != NULL ? ds->tenant : "",
                                  ds->cid == NULL && ds->asked.confined ? "confined" : ""};
 
+    struct name_hash id;
+
     snprintf(scheme, sizeof(scheme), "%d", (int)ds->url.scheme);
-    return name_hash_of(parts, DLC_COUNT(parts));
+    id = name_hash_of(parts, DLC_COUNT(parts));
+    mem_free(&endpoint);
+    return id;
 }
 
 /* Addresses of clouds and those in the daemon's own settings are its operator's choice. */

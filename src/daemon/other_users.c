@@ -8,7 +8,7 @@
 #include "base/config.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "bucket/url.h"
+#include "bucket/azure_account.h"
 #include "daemon/dataset.h"
 
 static bool lies_below(const char *path, const char *dir)
@@ -38,12 +38,19 @@ char *allowed_path_of(const struct config *c, const char *path)
     return NULL;
 }
 
-static bool is_own_endpoint(const struct config *c, const char *endpoint)
+static bool is_own_endpoint(const struct config *c, const struct url *u, const char *endpoint)
 {
     static const char *const names[] = {"AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"};
 
     if (strcmp(c->endpoint, endpoint) == 0)
         return true;
+    if (u->scheme == URL_AZ) {
+        char *own = azure_endpoint(u);
+        bool same = strcmp(own, endpoint) == 0;
+
+        mem_free(&own);
+        return same;
+    }
     for (size_t i = 0; i < DLC_COUNT(names); i++) {
         const char *v = getenv(names[i]);
 
@@ -69,8 +76,8 @@ static int check_url(const struct config *c, const struct open_request *w, const
         mem_free(&dir);
         return 0;
     }
-    if ((u->scheme == URL_S3 || u->scheme == URL_GS) && w->endpoint != NULL && !w->anonymous &&
-        !is_own_endpoint(c, w->endpoint))
+    if (url_is_cloud(u->scheme) && w->endpoint != NULL && !w->anonymous &&
+        !is_own_endpoint(c, u, w->endpoint))
         return dlc_err_set(err, DLC_EDENIED,
                            "%.200s at %.200s: the daemon of another user does not send its "
                            "credentials to an endpoint that you name; read it anonymously "

@@ -55,7 +55,7 @@ static bool object_of(const struct dataset *ds, uint64_t sample, struct catalog_
  * node's settings. */
 static uint64_t object_hash(struct dataset *ds, const struct catalog_entry *object)
 {
-    bool whole_keys = ds->url.scheme == URL_S3 || ds->url.scheme == URL_GS;
+    bool whole_keys = url_is_cloud(ds->url.scheme);
     uint64_t parts[2];
 
     if (ds->ownership.place == 0) {

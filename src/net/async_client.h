@@ -41,7 +41,7 @@
 struct engine;
 
 /* Whole-object checksums as answers carry them, cheapest to verify first. */
-enum engine_sum { SUM_CRC64NVME, SUM_CRC32C, SUM_CRC32, SUM_SHA256, ENGINE_SUMS };
+enum engine_sum { SUM_CRC64NVME, SUM_CRC32C, SUM_CRC32, SUM_SHA256, SUM_MD5, ENGINE_SUMS };
 
 struct engine_answer {
     int status;                 /* 0: none came */
@@ -54,6 +54,8 @@ struct engine_answer {
     char region[32];            /* x-amz-bucket-region; "": none */
     char type[32];              /* Content-Type without parameters; "": none */
     char sums[ENGINE_SUMS][48]; /* base64 as sent; "": none */
+    char body_crc64[16];        /* x-ms-content-crc64, of these bytes: base64 as sent; "": none */
+    char error[64];             /* x-ms-error-code; "": none */
     char from[16];              /* Dlcache-From: the tier of a peer that had it; "": not said */
     bool has_checksum;
     uint64_t checksum; /* Dlcache-Checksum: XXH3 of a peer's sample, as 16 hexadecimal digits */

@@ -85,9 +85,9 @@ static void take_range(struct engine_answer *a, struct span v)
 
 static void take_sum(struct engine_answer *a, struct span name, struct span v)
 {
-    static const char *const names[ENGINE_SUMS] = {"crc64nvme", "crc32c", "crc32", "sha256"};
+    static const char *const names[] = {"crc64nvme", "crc32c", "crc32", "sha256"};
 
-    for (int i = 0; i < ENGINE_SUMS; i++) {
+    for (size_t i = 0; i < DLC_COUNT(names); i++) {
         if (name.n == strlen(names[i]) && strncasecmp(name.p, names[i], name.n) == 0)
             copy(a->sums[i], sizeof(a->sums[i]), v);
     }
@@ -107,6 +107,19 @@ static void take_goog_hash(struct engine_answer *a, struct span v)
         if (skip(&one, "crc32c="))
             copy(a->sums[SUM_CRC32C], sizeof(a->sums[0]), one);
     }
+}
+
+/* What follows x-ms-. An MD5 of a whole blob is also sent with a part of it. */
+static void take_azure(struct engine_answer *a, struct span name, struct span v)
+{
+    static const char md5[] = "blob-content-md5", crc[] = "content-crc64", error[] = "error-code";
+
+    if (name.n == strlen(md5) && strncasecmp(name.p, md5, name.n) == 0)
+        copy(a->sums[SUM_MD5], sizeof(a->sums[0]), v);
+    else if (name.n == strlen(crc) && strncasecmp(name.p, crc, name.n) == 0)
+        copy(a->body_crc64, sizeof(a->body_crc64), v);
+    else if (name.n == strlen(error) && strncasecmp(name.p, error, name.n) == 0)
+        copy(a->error, sizeof(a->error), v);
 }
 
 static void take_type(struct engine_answer *a, struct span v)
@@ -178,6 +191,8 @@ static void take(struct engine_answer *a, struct span name, struct span v)
     }
     if (name.n > 15 && skip(&rest, "x-amz-checksum-"))
         take_sum(a, rest, v);
+    else if (name.n > 5 && skip(&rest, "x-ms-"))
+        take_azure(a, rest, v);
 }
 
 void engine_answer_clear(struct engine_answer *a)
@@ -188,6 +203,7 @@ void engine_answer_clear(struct engine_answer *a)
     a->weak = a->has_checksum = false;
     a->checksum = 0;
     a->date[0] = a->etag[0] = a->region[0] = a->type[0] = a->from[0] = '\0';
+    a->body_crc64[0] = a->error[0] = '\0';
     for (int i = 0; i < ENGINE_SUMS; i++)
         a->sums[i][0] = '\0';
 }

@@ -34,6 +34,18 @@
     X(AWS_SESSION_TOKEN)                                                                           \
     X(AWS_SHARED_CREDENTIALS_FILE)                                                                 \
     X(AWS_WEB_IDENTITY_TOKEN_FILE)                                                                 \
+    X(AZURE_AUTHORITY_HOST)                                                                        \
+    X(AZURE_CLIENT_ID)                                                                             \
+    X(AZURE_CLIENT_SECRET)                                                                         \
+    X(AZURE_FEDERATED_TOKEN_FILE)                                                                  \
+    X(AZURE_POD_IDENTITY_AUTHORITY_HOST)                                                           \
+    X(AZURE_STORAGE_ACCOUNT)                                                                       \
+    X(AZURE_STORAGE_ACCOUNT_KEY)                                                                   \
+    X(AZURE_STORAGE_ACCOUNT_NAME)                                                                  \
+    X(AZURE_STORAGE_CONNECTION_STRING)                                                             \
+    X(AZURE_STORAGE_KEY)                                                                           \
+    X(AZURE_STORAGE_SAS_TOKEN)                                                                     \
+    X(AZURE_TENANT_ID)                                                                             \
     X(GCE_METADATA_HOST)                                                                           \
     X(GOOGLE_OAUTH_ACCESS_TOKEN)                                                                   \
     X(GS_ACCESS_KEY_ID)                                                                            \

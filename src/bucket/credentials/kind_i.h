@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What a source of credentials (credentials_i.h) leaves to each cloud: where to look (aws.c).
+ * What a source of credentials (credentials_i.h) leaves to each cloud: where to look (aws.c, azure.c,
+ * google.c).
  */
 #ifndef DLC_BUCKET_CREDENTIALS_KIND_I_H
 #define DLC_BUCKET_CREDENTIALS_KIND_I_H

@@ -42,8 +42,8 @@ static int refused(const json_t *doc, long status, struct dlc_err *err)
     return DLC_EDENIED;
 }
 
-int token_answer(const struct web_answer *a, int64_t now, struct credentials *out,
-                 struct dlc_err *err)
+static int token_answer(const struct web_answer *a, int64_t now, struct credentials *out,
+                        struct dlc_err *err)
 {
     json_t *doc = json_loadb(buf_str(&a->body), a->body.len, 0, NULL);
     const json_t *token = json_object_get(doc, "access_token");

@@ -12,15 +12,11 @@
 #define TOKEN_FILE_MAX 20000
 #define FORM_RESERVE   (4 * TOKEN_FILE_MAX) /* so that no secret is copied about by growing */
 
-/* DLC_EDENIED: refused, in the service's words; DLC_EPROTO: something else. On failure *out is
- * empty. */
-int token_answer(const struct web_answer *a, int64_t now, struct credentials *out,
-                 struct dlc_err *err);
-
 /* One more field of a form; a value of NULL adds nothing. */
 void form_add(struct buf *form, const char *name, const char *value);
 
-/* Ask a token service with a form. As token_answer(), or as web_call() when no answer came. */
+/* Ask a token service with a form. DLC_EDENIED: refused, in the service's words; DLC_EPROTO:
+ * something else; or as web_call() when no answer came. On failure *out is empty. */
 int token_ask(const struct lookup *l, const char *url, const struct buf *form,
               struct credentials *out, struct dlc_err *err);
 

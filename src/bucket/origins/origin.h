@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * An origin makes one attempt at one request. It knows nothing of retries, queues or deadlines:
- * those are in the bucket (bucket.h). Each kind of bucket is an origin: s3, gs, http, file;
+ * those are in the bucket (bucket.h). Each kind of bucket is an origin: s3, gs, az, http,
+ * file;
  * `shaped` wraps another one and makes it slow and unreliable.
  *
  * Lanes: the bucket runs `lanes` threads with a loop each. start() and cancel() of an attempt are
@@ -82,6 +83,7 @@ struct origin_ops {
     /* L: bring a->received up to date. Optional: for origins that do not keep it current. */
     void (*progress)(struct origin *o, struct attempt *a);
     void (*free)(struct origin *o);
+    uint64_t part_max; /* longer reads are made in parts of this; 0: as the bucket likes */
     bool sums;         /* STAT with want_sum may say one */
     bool folders;      /* LIST by_folder is supported */
     bool folders_free; /* LIST of one folder costs next to nothing: never prefer a flat listing */
@@ -99,6 +101,8 @@ int origin_s3_new(const struct url *u, const struct bucket_config *c, unsigned l
                   struct origin **out, struct dlc_err *err);
 int origin_gs_new(const struct url *u, const struct bucket_config *c, unsigned lanes,
                   struct origin **out, struct dlc_err *err);
+int origin_azure_new(const struct url *u, const struct bucket_config *c, unsigned lanes,
+                     struct origin **out, struct dlc_err *err);
 int origin_http_new(const struct url *u, const struct bucket_config *c, unsigned lanes,
                     struct origin **out, struct dlc_err *err);
 int origin_file_new(const struct url *u, const struct bucket_config *c, unsigned lanes,

@@ -8,6 +8,7 @@
 #include "bucket/origins/s3_i.h"
 
 #include <curl/curl.h>
+#include <openssl/evp.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -16,6 +17,7 @@
 #include "bucket/checksum.h"
 
 #define KEY_SHOWN 160 /* bytes of a key that a message shows */
+#define SKEW_MAX  900 /* seconds that the clouds allow */
 
 enum outcome_flags {
     RETRY = 1 << 0,
@@ -25,6 +27,7 @@ enum outcome_flags {
     SKEWED = 1 << 4,       /* the clocks differ */
     CHANGED = 1 << 5,      /* name both versions */
     NEEDS = 1 << 6,        /* name the permission that is needed */
+    MAY_BE_SKEWED = 1 << 7 /* so it is if the clocks differ by more than SKEW_MAX */
 };
 
 struct outcome {
@@ -63,6 +66,38 @@ static const struct outcome by_code[] = {
      "the bucket is in another region: set --region"},
     {"PreconditionFailed", 0, 0, DLC_ECHANGED, CHANGED, NULL},
     {"InvalidRange", 0, 0, DLC_ECHANGED, CHANGED, NULL},
+    /* Azure's */
+    {"BlobNotFound", 0, 0, DLC_ENOTFOUND, 0, "there is no such object"},
+    {"ContainerNotFound", 0, 0, DLC_ENOTFOUND, 0,
+     "there is no such container: check its name and the storage account"},
+    {"ResourceNotFound", 0, 0, DLC_ENOTFOUND, 0,
+     "there is no such container or object, or it is not public: check its name, the storage "
+     "account and the credentials"},
+    {"AuthenticationFailed", 0, 0, DLC_EDENIED, EXPIRED | MAY_BE_SKEWED,
+     "the key does not belong to the storage account, or the SAS or token is not valid (any more): "
+     "check or renew the credentials"},
+    {"InvalidAuthenticationInfo", 0, 0, DLC_EDENIED, EXPIRED | MAY_BE_SKEWED,
+     "the token is not valid (any more), or not one for storage.azure.com: renew the credentials"},
+    {"NoAuthenticationInformation", 0, 0, DLC_EDENIED, 0,
+     "the container is not public: give credentials"},
+    {"PublicAccessNotPermitted", 0, 0, DLC_EDENIED, 0,
+     "the storage account allows no anonymous access: give credentials"},
+    {"AuthorizationFailure", 0, 0, DLC_EDENIED, EXPIRED | MAY_BE_SKEWED,
+     "the key does not belong to the storage account, the SAS does not allow it, or the account's "
+     "firewall refuses this machine: check them"},
+    {"AuthorizationPermissionMismatch", 0, 0, DLC_EDENIED, NEEDS, NULL},
+    {"InsufficientAccountPermissions", 0, 0, DLC_EDENIED, NEEDS, NULL},
+    {"AuthorizationSourceIPMismatch", 0, 0, DLC_EDENIED, 0,
+     "the SAS is not for this machine's address"},
+    {"AuthorizationProtocolMismatch", 0, 0, DLC_EDENIED, 0, "the SAS is for https only"},
+    {"KeyBasedAuthenticationNotPermitted", 0, 0, DLC_EDENIED, 0,
+     "the storage account allows no keys: use a workload or managed identity"},
+    {"AccountIsDisabled", 0, 0, DLC_EDENIED, 0, "the storage account is disabled"},
+    {"BlobArchived", 0, 0, DLC_EDENIED, 0, "the object is archived: rehydrate it first"},
+    {"ConditionNotMet", 0, 0, DLC_ECHANGED, CHANGED, NULL},
+    {"ContainerBeingDeleted", 0, 0, DLC_ENOTFOUND, 0, "the container is being deleted"},
+    {"ServerBusy", 0, 0, DLC_EBUCKET, SLOW, "the bucket is overloaded"},
+    {"OperationTimedOut", 0, 0, DLC_EBUCKET, RETRY, "the bucket failed"},
     {"SlowDown", 0, 0, DLC_EBUCKET, SLOW, "the bucket is overloaded"},
     {"ServiceUnavailable", 0, 0, DLC_EBUCKET, SLOW, "the bucket is overloaded"},
     {"TooManyRequests", 0, 0, DLC_EBUCKET, SLOW, "the bucket is overloaded"},
@@ -131,12 +166,30 @@ static void advise_skew(const struct engine_request *r, int64_t now, struct buf 
         buf_adds(out, "; the local clock differs too much from the server's: set it");
 }
 
+static bool clocks_differ(const struct engine_request *r, int64_t now)
+{
+    time_t server = curl_getdate(r->answer.date, NULL);
+
+    return server > 0 && (now > server + SKEW_MAX || now < server - SKEW_MAX);
+}
+
+static const char *permission_of(const char *scheme, bool list)
+{
+    if (strcmp(scheme, "gs") == 0)
+        return list ? "storage.objects.list" : "storage.objects.get";
+    if (strcmp(scheme, "az") == 0)
+        return list ? "to list (role Storage Blob Data Reader, or l in the SAS)"
+                    : "to read (role Storage Blob Data Reader, or r in the SAS)";
+    return list ? "s3:ListBucket" : "s3:GetObject";
+}
+
 static void advise(const struct outcome *o, const char *scheme, const struct engine_request *r,
                    int64_t now, const struct attempt *a, struct buf *out)
 {
     bool list = a->op == ATTEMPT_LIST;
+    bool skewed = o->flags & SKEWED || (o->flags & MAY_BE_SKEWED && clocks_differ(r, now));
 
-    if (o->flags & SKEWED)
+    if (skewed)
         advise_skew(r, now, out);
     else if (o->flags & CHANGED)
         buf_addf(out, "; the object is no longer the one that was listed (ETag %s, now %s)",
@@ -144,9 +197,7 @@ static void advise(const struct outcome *o, const char *scheme, const struct eng
                  *r->answer.etag != '\0' ? r->answer.etag : "another");
     else if (o->flags & NEEDS)
         buf_addf(out, "; the credentials need the permission %s (if the object or bucket exists)",
-                 strcmp(scheme, "gs") == 0 ? list ? "storage.objects.list" : "storage.objects.get"
-                 : list                    ? "s3:ListBucket"
-                                           : "s3:GetObject");
+                 permission_of(scheme, list));
     else
         buf_addf(out, "; %s", o->advice);
 }
@@ -164,6 +215,8 @@ enum s3_verdict s3_answer_failed(const char *scheme, const char *bucket,
     struct buf text = BUF_INIT;
 
     s3_xml_error(buf_str(&r->body), r->body.len, error);
+    if (*error->code == '\0') /* as for HEAD, whose answer has no body */
+        memcpy(error->code, r->answer.error, sizeof(error->code));
     o = outcome_of(r->answer.status, error->code);
     if (*error->region == '\0')
         memcpy(error->region, r->answer.region, sizeof(error->region));
@@ -230,6 +283,14 @@ static size_t big_endian(uint64_t v, size_t n, unsigned char *out)
     return n;
 }
 
+static size_t md5(const void *data, size_t len, unsigned char *out)
+{
+    unsigned n = 0;
+
+    dlc_check(EVP_Digest(data, len, out, &n, EVP_md5(), NULL) == 1);
+    return n;
+}
+
 static bool sum_matches(enum engine_sum kind, const char *given, const void *data, size_t len)
 {
     unsigned char sum[SHA256_LEN];
@@ -241,6 +302,7 @@ static bool sum_matches(enum engine_sum kind, const char *given, const void *dat
     case SUM_CRC64NVME: n = big_endian(checksum_crc64nvme(0, data, len), 8, sum); break;
     case SUM_CRC32C: n = big_endian(checksum_crc32c(0, data, len), 4, sum); break;
     case SUM_CRC32: n = big_endian(checksum_crc32(0, data, len), 4, sum); break;
+    case SUM_MD5: n = md5(data, len, sum); break;
     default: sha256(data, len, sum); break;
     }
     str_base64(sum, n, &text);
@@ -249,22 +311,50 @@ static bool sum_matches(enum engine_sum kind, const char *given, const void *dat
     return same;
 }
 
-static int verify_sum(const char *scheme, const char *bucket, const struct engine_request *r,
-                      struct attempt *a)
+/* Azure's checksum of exactly these bytes: CRC-64/NVME, little-endian. */
+static bool body_crc_matches(const struct engine_request *r, const struct attempt *a)
 {
-    static const char *const names[ENGINE_SUMS] = {"CRC64NVME", "CRC32C", "CRC32", "SHA256"};
+    uint64_t crc = checksum_crc64nvme(0, a->dst, a->length);
     struct buf text = BUF_INIT;
+    unsigned char sum[8];
+    bool same;
+
+    for (size_t i = 0; i < sizeof(sum); i++)
+        sum[i] = (unsigned char)(crc >> (8 * i));
+    str_base64(sum, sizeof(sum), &text);
+    same = strcmp(buf_str(&text), r->answer.body_crc64) == 0;
+    buf_release(&text);
+    return same;
+}
+
+/* Which checksum of the answer its bytes do not have; NULL: they have all. */
+static const char *wrong_sum(const struct engine_request *r, const struct attempt *a)
+{
+    static const char *const names[ENGINE_SUMS] = {"CRC64NVME", "CRC32C", "CRC32", "SHA256", "MD5"};
     int kind = 0;
 
+    if (*r->answer.body_crc64 != '\0' && !body_crc_matches(r, a))
+        return "CRC64";
     /* A '-' marks the checksum of the parts' checksums: it says nothing of the bytes. */
     while (kind < ENGINE_SUMS &&
            (*r->answer.sums[kind] == '\0' || strchr(r->answer.sums[kind], '-') != NULL))
         kind++;
-    if (kind == ENGINE_SUMS ||
+    if (!a->whole || kind == ENGINE_SUMS ||
         sum_matches((enum engine_sum)kind, r->answer.sums[kind], a->dst, a->length))
+        return NULL;
+    return names[kind];
+}
+
+static int verify_sum(const char *scheme, const char *bucket, const struct engine_request *r,
+                      struct attempt *a)
+{
+    const char *wrong = wrong_sum(r, a);
+    struct buf text = BUF_INIT;
+
+    if (wrong == NULL)
         return 0;
     s3_what(scheme, bucket, a, &text);
-    buf_addf(&text, ": the bytes that came do not have the %s checksum of the object", names[kind]);
+    buf_addf(&text, ": the bytes that came do not have the %s checksum of the object", wrong);
     settle(a, DLC_ECORRUPT, &text);
     a->retryable = true;
     buf_release(&text);
@@ -278,7 +368,7 @@ int s3_answer_verify(const char *scheme, const char *bucket, const struct engine
 
     if (a->etag == NULL || *a->etag == '\0' || *r->answer.etag == '\0' ||
         strcmp(a->etag, r->answer.etag) == 0)
-        return a->whole && a->length > 0 ? verify_sum(scheme, bucket, r, a) : 0;
+        return a->length > 0 ? verify_sum(scheme, bucket, r, a) : 0;
     s3_what(scheme, bucket, a, &text);
     buf_addf(&text, ": the object is no longer the one that was listed (ETag %s, now %s)", a->etag,
              r->answer.etag);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * What the origins that speak S3's protocol (s3, gs) share: where requests go, how they are
+ * What the origins that speak S3's protocol or nearly so (s3, gs, az) share: where requests go, how they are
  * written, and what answers mean. s3_origin.c has the origin itself; s3_address.c and s3_errors.c
  * are pure.
  */
@@ -117,8 +117,13 @@ struct s3_kind {
     const char *scheme;
     const char *cloud; /* as in s3_place_config */
     double price_get, price_list, price_gb;
-    bool sum_mode;     /* ask for checksums with x-amz-checksum-mode */
-    const char *extra; /* a header line for every GET, or NULL */
+    uint64_t range_sum_max; /* reads up to this have a range, also those of whole objects; 0: no */
+    bool sum_mode;          /* ask for checksums with x-amz-checksum-mode */
+    const char *extra;      /* a header line for every GET, or NULL */
+    /* A listing, where it is not S3's: path and query of the request, and its answer. */
+    void (*write_list)(const struct s3_place *p, const struct attempt *a, struct buf *path,
+                       struct buf *query);
+    int (*parse_list)(const char *data, size_t len, struct attempt *a, struct dlc_err *err);
     /*
      * Write the credentials into c->request; lane->path and lane->query are set. cr is NULL: none,
      * anonymous access. Negative: the attempt fails.
@@ -139,6 +144,7 @@ struct s3 {
     const char *proxy;
     _Atomic(struct s3_place *) place; /* W: any lane, by exchange; R: any */
     _Atomic unsigned moves;           /* how often the region was corrected */
+    _Atomic bool no_range_sums;       /* the server does not know the header (Azurite) */
     _Atomic unsigned expired;         /* the latest generation that was refused */
     struct credential_source *source;
     struct s3_lane lanes[];

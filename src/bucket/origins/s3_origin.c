@@ -104,11 +104,12 @@ static void on_later(struct task *t)
 static int make_place(const struct s3 *s, const char *region, struct s3_place **out,
                       struct dlc_err *err)
 {
+    const char *slash = strrchr(s->bucket, '/'); /* az: the account's host comes before it */
     struct s3_place_config c = {
         .endpoint = s->endpoint,
         .cloud = s->kind->cloud,
         .region = region,
-        .bucket = s->bucket,
+        .bucket = slash != NULL ? slash + 1 : s->bucket,
         .path_style = s->path_style,
     };
 
@@ -137,7 +138,7 @@ static bool move(struct s3_call *c, const char *region)
 
 static void answer_failed(struct s3_call *c)
 {
-    const struct s3 *s = c->lane->s3;
+    struct s3 *s = c->lane->s3;
     struct attempt *a = c->attempt;
     struct s3_error error;
 
@@ -152,6 +153,8 @@ static void answer_failed(struct s3_call *c)
         break;
     case S3_FAILED: break;
     }
+    if (s->kind->range_sum_max != 0 && strcmp(error.code, "FeatureNotSupported") == 0)
+        s->no_range_sums = true; /* and the attempt, whose status is 500, is made again */
 }
 
 static void answer_list(struct s3_call *c)
@@ -160,7 +163,8 @@ static void answer_list(struct s3_call *c)
     struct attempt *a = c->attempt;
     struct buf what = BUF_INIT;
 
-    a->rc = s3_xml_list(buf_str(&c->request->body), c->request->body.len, a, &a->err);
+    a->rc = (s->kind->parse_list != NULL ? s->kind->parse_list : s3_xml_list)(
+        buf_str(&c->request->body), c->request->body.len, a, &a->err);
     if (a->rc < 0) {
         s3_what(s->kind->scheme, s->bucket, a, &what);
         dlc_err_prefix(&a->err, "%s", buf_str(&what));
@@ -215,7 +219,8 @@ static void write_get(struct s3_call *c)
     struct engine_request *r = c->request;
 
     r->head = a->op == ATTEMPT_STAT || (a->length == 0 && !a->whole); /* 0 bytes have no range */
-    r->ranged = a->op == ATTEMPT_GET && !a->whole && !r->head;
+    r->ranged = a->op == ATTEMPT_GET && !r->head && a->length > 0 &&
+                (!a->whole || a->length <= c->lane->s3->kind->range_sum_max);
     if (!r->head) {
         r->dst = a->dst != NULL ? a->dst : r; /* 0 bytes need no room, but NULL means the body */
         r->dst_len = a->length;
@@ -233,9 +238,15 @@ static void write_get(struct s3_call *c)
 
 static void write_list(struct s3_call *c)
 {
+    const struct s3_kind *kind = c->lane->s3->kind;
+
     c->request->body_max = LIST_MAX;
-    s3_list_path(c->place, &c->lane->path);
-    s3_list_query(c->attempt, &c->lane->query);
+    if (kind->write_list != NULL) {
+        kind->write_list(c->place, c->attempt, &c->lane->path, &c->lane->query);
+    } else {
+        s3_list_path(c->place, &c->lane->path);
+        s3_list_query(c->attempt, &c->lane->query);
+    }
 }
 
 static void write_url(struct s3_call *c)

@@ -36,7 +36,7 @@ char *list_prefix(const struct url *u)
 {
     size_t n = strlen(u->prefix);
 
-    if (u->scheme != URL_S3 && u->scheme != URL_GS)
+    if (!url_is_cloud(u->scheme))
         return NULL;
     if (n > 0 && u->prefix[n - 1] == '*')
         return mem_strn(u->prefix, n - 1);
@@ -46,7 +46,7 @@ char *list_prefix(const struct url *u)
 /* The folder that keys are seen from. Gives. */
 static char *root_of(const struct cataloguer *c)
 {
-    bool cloud = c->url->scheme == URL_S3 || c->url->scheme == URL_GS;
+    bool cloud = url_is_cloud(c->url->scheme);
     const char *p = cloud ? c->url->prefix : "", *slash;
     char *prefix = list_prefix(c->url), *root;
     struct catalog_object o = {.key = ""};

@@ -167,8 +167,8 @@ bool dataset_url_ok(const struct caller *who, const struct address_rules *rules,
     else if (endpoint != NULL && !str_starts(endpoint, "http://") &&
              !str_starts(endpoint, "https://"))
         refuse_field(reply, "", "endpoint", "must start with http:// or https://");
-    else if (endpoint != NULL && u.scheme != URL_S3 && u.scheme != URL_GS)
-        refuse_field(reply, "", "endpoint", "belongs to s3:// and gs:// only");
+    else if (endpoint != NULL && !url_is_cloud(u.scheme))
+        refuse_field(reply, "", "endpoint", "belongs to s3://, gs:// and az:// only");
     else
         ok = (endpoint == NULL || dataset_web_ok(who, rules, endpoint, "endpoint", reply)) &&
              ((u.scheme != URL_HTTP && u.scheme != URL_HTTPS) ||

@@ -76,7 +76,7 @@ static bool has_scheme(const char *s, const char *const *schemes)
  * tenants must not make nodes read is judged here, whatever let the object in. */
 static bool read_bucket(const struct at *a, size_t most, const char **out)
 {
-    static const char *const schemes[] = {"s3://", "gs://", "http://", "https://", NULL};
+    static const char *const schemes[] = {"s3://", "gs://", "az://", "http://", "https://", NULL};
     const char *s = NULL;
 
     if (!read_text(a, "bucket", most, &s) || s == NULL)
@@ -88,8 +88,8 @@ static bool read_bucket(const struct at *a, size_t most, const char **out)
     if (!has_scheme(s, schemes) && s[strspn(s, "abcdefghijklmnopqrstuvwxyz0123456789.-")] != '\0')
         return wrong(
             a, "bucket",
-            "must be s3://BUCKET/PREFIX/, gs://BUCKET/PREFIX/, an http(s) URL without user "
-            "name, or the name of a bucket");
+            "must be s3://BUCKET/PREFIX/, gs://BUCKET/PREFIX/, az://CONTAINER/PREFIX/, an http(s) "
+            "URL without user name, or the name of a bucket");
     *out = s;
     return true;
 }
