@@ -43,6 +43,7 @@ check:
 	@$(MAKE) --no-print-directory build
 	@tools/get-versitygw $(BUILD)
 	@tools/get-pyarrow $(BUILD)
+	@tools/get-azurite $(BUILD)
 	@tests/run --build $(BUILD) -j $(JOBS) --skips $(SKIPS) --again $(AGAIN) $(T)
 
 check-k8s:
