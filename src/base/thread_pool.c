@@ -24,6 +24,7 @@ struct pool {
         pthread_t thread;
         struct pool *pool;
         struct dlc_mono began; /* G: pool->mtx: its work; 0: it has none */
+        bool joined;           /* by pool_free_within() */
     } workers[];
 };
 
@@ -170,6 +171,23 @@ void pool_figures(struct pool *p, struct pool_figures *out)
     dlc_mtx_unlock(&p->mtx);
 }
 
+/* Let its threads end. */
+static void end_threads(struct pool *p)
+{
+    dlc_mtx_lock(&p->mtx);
+    p->closing = true;
+    dlc_mtx_unlock(&p->mtx);
+    dlc_cond_broadcast(&p->more);
+}
+
+/* Its threads have ended. */
+static void release(struct pool **pp)
+{
+    dlc_mtx_release(&(*pp)->mtx);
+    dlc_cond_release(&(*pp)->more);
+    mem_free(pp);
+}
+
 void pool_free(struct pool **pp)
 {
     struct pool *p = *pp;
@@ -177,13 +195,30 @@ void pool_free(struct pool **pp)
     *pp = NULL;
     if (p == NULL)
         return;
-    dlc_mtx_lock(&p->mtx);
-    p->closing = true;
-    dlc_mtx_unlock(&p->mtx);
-    dlc_cond_broadcast(&p->more);
+    end_threads(p);
     for (unsigned i = 0; i < p->n; i++)
         pthread_join(p->workers[i].thread, NULL);
-    dlc_mtx_release(&p->mtx);
-    dlc_cond_release(&p->more);
-    mem_free(&p);
+    release(&p);
+}
+
+bool pool_free_within(struct pool **pp, struct dlc_dur limit)
+{
+    struct timespec until;
+    struct pool *p = *pp;
+    unsigned left = 0;
+
+    if (p == NULL)
+        return true;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += limit.ns / DLC_SEC(1).ns + 1;
+    end_threads(p);
+    for (unsigned i = 0; i < p->n; i++) {
+        struct worker *w = &p->workers[i];
+
+        w->joined = w->joined || pthread_timedjoin_np(w->thread, NULL, &until) == 0;
+        left += !w->joined;
+    }
+    if (left == 0)
+        release(pp);
+    return left == 0;
 }

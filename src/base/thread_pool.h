@@ -42,5 +42,8 @@ bool pool_try_run(struct pool *p, struct work *w); /* X: false: full, and nothin
 bool pool_take_back(struct pool *p, struct work *w);
 void pool_figures(struct pool *p, struct pool_figures *out); /* X */
 void pool_free(struct pool **pp);                            /* runs all queued work, then joins */
+/* The same, if that takes hardly longer. False: *pp stays as it is, for another call or for the end
+ * of the process. */
+bool pool_free_within(struct pool **pp, struct dlc_dur limit);
 
 #endif

@@ -251,6 +251,10 @@ static void on_conn(struct watch *w, uint32_t events)
     }
     if (events & EPOLLOUT)
         conn_flush(c);
+    if (client_fds_wait(c->node, w->fd)) {
+        conn_pause(c, "descriptors of clients cannot be closed");
+        return;
+    }
     for (unsigned i = 0; i < TURN_MESSAGES && rc == 1 && !c->closing; i++) {
         struct msg m = MSG_INIT;
 
@@ -354,6 +358,7 @@ static void on_listener(struct watch *w, uint32_t events)
         refuse_client(n, &fd, err.code, err.text);
         return;
     }
+    client_sock_open(fd);
     c = mem_new(struct conn);
     c->tag = CONN_TAG;
     c->node = n;

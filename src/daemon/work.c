@@ -2,9 +2,11 @@
 #include "daemon/work.h"
 
 #include "base/check.h"
+#include "base/log.h"
 #include "base/mem.h"
 
-#define MB ((uint64_t)1 << 20)
+#define MB            ((uint64_t)1 << 20)
+#define CLOSING_LIMIT DLC_SEC(1) /* that the end of the process waits for WORK_CLOSE */
 
 /*
  * Bounds of the queues. A store holds memory while it waits, so its queue is short: half a second
@@ -57,7 +59,10 @@ void work_free(struct work_queues **wp)
     if (w == NULL)
         return;
     for (unsigned i = 0; i < N_WORK; i++)
-        pool_free(&w->pools[i]);
+        if (i != WORK_CLOSE)
+            pool_free(&w->pools[i]);
+    if (!pool_free_within(&w->pools[WORK_CLOSE], CLOSING_LIMIT))
+        log_warn("a client's descriptors cannot be closed: the process ends without that");
     mem_free(&w);
 }
 
@@ -71,6 +76,14 @@ void work_run(struct work_queues *q, enum work_class c, struct work *w)
 {
     w->bytes = 0;
     pool_run(q->pools[c], w);
+}
+
+uint64_t work_queued(struct work_queues *q, enum work_class c)
+{
+    struct pool_figures f;
+
+    pool_figures(q->pools[c], &f);
+    return f.queued;
 }
 
 bool work_take_back(struct work_queues *q, enum work_class c, struct work *w)

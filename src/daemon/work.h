@@ -19,14 +19,15 @@ enum work_class {
     WORK_CATALOG,    /* making catalogs and unpacked copies: waits for buckets */
     WORK_COPY,       /* memory only: uploads of decoded samples, checksums */
     WORK_BACKGROUND, /* evictions, figures, chunks of an earlier daemon */
-    WORK_CLOSE,      /* descriptors that clients chose: client_fds.h */
+    WORK_CLOSE,      /* descriptors that clients chose: client_fds.h. It may never end: the process
+                        does not wait for it */
 };
 #define N_WORK 7
 
 struct work_queues;
 
 struct work_queues *work_new(struct dlc_err *err);
-void work_free(struct work_queues **wp); /* runs what is queued, then joins */
+void work_free(struct work_queues **wp); /* runs what is queued, then joins; see WORK_CLOSE */
 
 /* X. False: the queue is full; the table says what its callers do then. bytes: memory that the work
  * holds while it waits. */
@@ -36,7 +37,8 @@ void work_run(struct work_queues *q, enum work_class c, struct work *w);
 /* X: remove it from the queue; false: it has started. */
 bool work_take_back(struct work_queues *q, enum work_class c, struct work *w);
 
-uint64_t work_bytes(enum work_class c);   /* the bound of its queue */
+uint64_t work_bytes(enum work_class c);                         /* the bound of its queue */
+uint64_t work_queued(struct work_queues *q, enum work_class c); /* X: work that waits */
 json_t *work_json(struct work_queues *w); /* {"CLASS": {"queued", ...}}. Gives */
 
 #endif

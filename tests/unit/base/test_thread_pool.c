@@ -34,6 +34,52 @@ static void test_all_work_runs_once(void **state)
     pool_free(&p);
 }
 
+struct stuck {
+    struct work work;
+    struct dlc_mtx mtx;
+    struct dlc_cond more;
+    bool may_end, ended; /* G: mtx */
+};
+
+static void wait_until_told(struct work *w)
+{
+    struct stuck *s = dlc_container(w, struct stuck, work);
+
+    dlc_mtx_lock(&s->mtx);
+    while (!s->may_end)
+        dlc_cond_wait(&s->more, &s->mtx);
+    s->ended = true;
+    dlc_mtx_unlock(&s->mtx);
+    dlc_cond_broadcast(&s->more);
+}
+
+/* Whoever ends does not wait for work that never does. */
+static void test_end_without_stuck_work(void **state)
+{
+    static struct stuck s = {.work.run = wait_until_told};
+    struct pool *p = pool_new("test", 2, NULL);
+    struct work *w = mem_new(struct work);
+
+    (void)state;
+    ran = 0;
+    dlc_mtx_init(&s.mtx, LCK_sync);
+    dlc_cond_init(&s.more);
+    w->run = count_and_free;
+    pool_run(p, &s.work);
+    pool_run(p, w);
+    assert_false(pool_free_within(&p, DLC_MS(0)));
+    assert_int_equal(ran, 1);
+    dlc_mtx_lock(&s.mtx); /* let it end, for those who look for leaks */
+    s.may_end = true;
+    dlc_cond_broadcast(&s.more);
+    while (!s.ended)
+        dlc_cond_wait(&s.more, &s.mtx);
+    dlc_mtx_unlock(&s.mtx);
+    assert_true(pool_free_within(&p, DLC_SEC(30)));
+    assert_null(p);
+    assert_true(pool_free_within(&p, DLC_SEC(30)));
+}
+
 struct chain {
     struct work work;
     struct pool *pool;
@@ -188,6 +234,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_work_runs_once),
         cmocka_unit_test(test_work_may_queue_itself_again),
+        cmocka_unit_test(test_end_without_stuck_work),
         cmocka_unit_test(test_threads_run_side_by_side),
         cmocka_unit_test(test_a_bound_in_length_and_bytes),
     };
