@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "cluster/peer/view.h"
 #include "daemon/client_conn.h"
+#include "daemon/daemon.h"
 #include "daemon/dataset.h"
 #include "daemon/session.h"
 #include "daemon/state.h"
@@ -54,14 +55,46 @@ static int refuse(struct dlc_err *err, const struct quota_owner *o, uint64_t mos
     return DLC_EBUSY;
 }
 
+/* Programs of all tenants may be of one user at a node of a cluster. */
+static bool users_are_shared(const struct node *n)
+{
+    return n->membership != NULL && !n->membership->inside;
+}
+
+static bool has_dataset(const struct conn *c)
+{
+    return c->session != NULL || c->opening != NULL;
+}
+
+/* It has shown no token that counts, and nothing is done for it. */
+static bool is_idle(const struct conn *c)
+{
+    return !has_dataset(c) && !c->asking && c->writer.n == 0;
+}
+
 int quota_connection(const struct node *n, uid_t uid, struct dlc_err *err)
 {
     const struct quota_owner o = {"", uid};
     uint64_t most = n->config->max_connections, have = 0;
+    bool shared = users_are_shared(n);
+    struct conn *oldest = NULL;
 
-    dlc_list_each (l, &n->conns)
-        have += dlc_container(l, struct conn, link)->uid == uid;
-    return have < most || most == 0 ? 0 : refuse(err, &o, most, "connections", "max-connections");
+    dlc_list_each (l, &n->conns) {
+        struct conn *c = dlc_container(l, struct conn, link);
+
+        if (c->uid != uid || c->closing || (shared && has_dataset(c)))
+            continue;
+        have++;
+        if (shared && oldest == NULL && is_idle(c))
+            oldest = c;
+    }
+    if (have < most || most == 0)
+        return 0;
+    if (oldest == NULL)
+        return refuse(err, &o, most, "connections", "max-connections");
+    count(quota_refusals);
+    conn_end_soon(oldest, "it has no dataset open, and others of its user need its place");
+    return 0;
 }
 
 /* Sessions, and connections that wait for one. */

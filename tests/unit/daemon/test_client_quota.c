@@ -7,6 +7,7 @@
 #include "cluster/peer/view.h"
 #include "daemon/client_conn.h"
 #include "daemon/client_quota.h"
+#include "daemon/daemon.h"
 #include "daemon/session.h"
 
 static struct node n;
@@ -85,6 +86,32 @@ static void connections_of_a_user(void **state)
     assert_int_equal(quota_connection(&n, 5, &err), 0);
 }
 
+/* At a node of a cluster users are shared: who has no dataset open gives way, the oldest first. */
+static void connections_at_a_node(void **state)
+{
+    struct node_cluster cluster = {.inside = false};
+    struct conn *asks, *waits, *last;
+
+    (void)state;
+    n.loop = loop_new(&err);
+    assert_non_null(n.loop);
+    n.membership = &cluster;
+    connect_as(5, dataset_of("ann"));
+    connect_as(5, dataset_of("ann"));
+    connect_as(5, dataset_of("ann"));
+    asks = connect_as(5, NULL);
+    asks->asking = true;
+    assert_int_equal(quota_connection(&n, 5, &err), 0); /* sessions count for their tenant */
+    waits = connect_as(5, NULL);
+    last = connect_as(5, NULL);
+    assert_int_equal(quota_connection(&n, 5, &err), 0);
+    assert_true(waits->closing && !asks->closing && !last->closing);
+    last->asking = true;
+    assert_int_equal(quota_connection(&n, 5, &err), DLC_EBUSY); /* all of them are busy */
+    n.membership = NULL;
+    loop_free(&n.loop);
+}
+
 /* Of another user those on datasets of no tenant count; the daemon's own user has no quota. A
  * client that waits for its dataset counts, and one that is gone but still pins. */
 static void sessions_of_a_user(void **state)
@@ -147,6 +174,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(connections_of_a_user, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(connections_at_a_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sessions_of_a_user, set_up, tear_down),
         cmocka_unit_test_setup_teardown(sessions_of_a_tenant, set_up, tear_down),
         cmocka_unit_test_setup_teardown(datasets_in_use, set_up, tear_down),
