@@ -61,7 +61,8 @@
 #include "daemon/work.h"
 
 #define TICK         DLC_MS(200)
-#define SCAN_EVERY   DLC_MS(1) /* slices of a look at pins; between them others have their turn */
+#define TICK_SHORT   DLC_MS(50) /* while memory is short: whoever needs it takes what was given */
+#define SCAN_EVERY   DLC_MS(1)  /* slices of a look at pins; between them others have their turn */
 #define FIRST_CLIENT DLC_SEC(5)
 #define LOCK_WAIT    DLC_SEC(30) /* for a daemon that is ending */
 
@@ -84,25 +85,28 @@ static void on_signal(struct watch *w, uint32_t events)
 
 /* ---- the tick ---- */
 
-static void follow_limits(struct node *n)
+/* once: of this second. Is the ceiling lower than before? Then more may have to go soon. */
+static bool follow_limits(struct node *n, bool once)
 {
     struct memory_figures f;
     struct mem_wish wish;
-    uint64_t ceiling;
+    uint64_t ceiling, before = n->memories.ceiling;
 
     tenant_memories_figures(&n->memories, &f);
     host_memory_read(&n->machine);
     wish = (struct mem_wish){
         .configured = n->config->memory == CONFIG_AUTO ? 0 : n->config->memory,
-        .ceiling = n->memories.ceiling,
+        .ceiling = before,
         .used = f.populated,
     };
-    ceiling = DLC_MIN(mem_limit_now(&n->machine, &wish), f.max);
-    if (ceiling == n->memories.ceiling)
-        return;
-    log_debug("memory ceiling %llu -> %llu", (unsigned long long)n->memories.ceiling,
+    ceiling = once ? mem_limit_now(&n->machine, &wish) : mem_limit_between(&n->machine, &wish);
+    ceiling = DLC_MIN(ceiling, f.max);
+    if (ceiling == before)
+        return false;
+    log_debug("memory ceiling %llu -> %llu", (unsigned long long)before,
               (unsigned long long)ceiling);
     tenant_memories_set_ceiling(&n->memories, ceiling);
+    return ceiling < before;
 }
 
 static void say_progress(struct node *n)
@@ -202,6 +206,7 @@ static void on_tick(struct timer *t)
 {
     struct node *n = dlc_container(t, struct node, tick);
     struct dlc_mono now = loop_now(n->loop);
+    bool once = dlc_mono_sub(now, n->room_told).ns >= DLC_SEC(1).ns, shrinks;
 
     if (n->stopping) {
         if (n->listener.fd >= 0)
@@ -222,9 +227,9 @@ static void on_tick(struct timer *t)
     server_listen(n);
     reserve_fill(n);
     conns_resume(n);
-    if (dlc_mono_sub(now, n->limits_checked).ns >= DLC_SEC(1).ns) {
-        n->limits_checked = now;
-        follow_limits(n);
+    shrinks = follow_limits(n, once);
+    if (once) {
+        n->room_told = now;
         dlc_list_each (l, &n->datasets)
             dataset_expect(dlc_container(l, struct dataset, link));
         decoded_caches_tell_room(n);
@@ -237,7 +242,7 @@ static void on_tick(struct timer *t)
         n->cluster_ops->tick(n);
     prefetch_pump(n);
     if (!n->stopping)
-        loop_timer_set(n->loop, t, dlc_mono_add(now, TICK));
+        loop_timer_set(n->loop, t, dlc_mono_add(now, shrinks ? TICK_SHORT : TICK));
 }
 
 /* ---- putting it together ---- */

@@ -59,7 +59,7 @@ struct node {
     struct timer pump;           /* continues what prefetch_pump() left for the next turn */
     struct timer freeing;        /* gives memory back in steps */
     bool pumping;                /* a fetch that ends at once must not pump again */
-    struct dlc_mono started, limits_checked, last_client;
+    struct dlc_mono started, room_told, last_client;
     int lock_fd;
     bool stopping;
     _Atomic bool ending;         /* the same, for long-running workers; W loop */

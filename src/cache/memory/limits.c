@@ -70,3 +70,11 @@ uint64_t mem_limit_now(const struct host_memory *m, const struct mem_wish *w)
     next = DLC_MIN(next, mem_limit_max(m, w->configured));
     return DLC_MAX(next, least);
 }
+
+uint64_t mem_limit_between(const struct host_memory *m, const struct mem_wish *w)
+{
+    struct host_memory calm = *m;
+
+    calm.pressure = PRESSURE_CALM; /* neither more nor less for its sake */
+    return mem_limit_now(&calm, w);
+}

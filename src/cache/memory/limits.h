@@ -19,5 +19,8 @@ uint64_t mem_limit_max(const struct host_memory *m, uint64_t configured);
  * cgroup to other processes, shrinks at once when that is short or there is memory pressure, grows
  * slowly. */
 uint64_t mem_limit_now(const struct host_memory *m, const struct mem_wish *w);
+/* The same between those calls, as often as one likes: it shrinks when memory is short, and leaves
+ * it to mem_limit_now() to grow and to heed the pressure, which is an average over 10 s. */
+uint64_t mem_limit_between(const struct host_memory *m, const struct mem_wish *w);
 
 #endif

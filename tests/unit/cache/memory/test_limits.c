@@ -129,10 +129,29 @@ static void test_max(void **state)
     assert_int_equal(mem_limit_max(&m, 0), 16 * MB);
 }
 
+/* Asked as often as one likes: what is short goes at once, all else waits for its second. */
+static void test_between(void **state)
+{
+    struct host_memory m = {100 * GB, 60 * GB, 10 * GB, 9500 * MB, 90.0};
+    struct mem_wish w = {0, 4 * GB, 4 * GB};
+    uint64_t now = mem_limit_between(&m, &w);
+
+    (void)state;
+    assert_true(now < w.ceiling && now == 4 * GB + (10 * GB - 9500 * MB) - GB);
+    m.cgroup_used = 4 * GB; /* room again, but still the pressure of 10 s */
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(mem_limit_between(&m, &w), w.ceiling);
+    assert_true(mem_limit_now(&m, &w) < w.ceiling);
+    m.pressure = 0;
+    assert_int_equal(mem_limit_between(&m, &w), w.ceiling);
+    assert_true(mem_limit_now(&m, &w) > w.ceiling);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rule),
+        cmocka_unit_test(test_between),
         cmocka_unit_test(test_comes_to_rest),
         cmocka_unit_test(test_max),
     };
