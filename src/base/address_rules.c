@@ -29,6 +29,10 @@ static const struct {
     {{{0xfd, 0, 0x0e, 0xc2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0x54}, 128}, ADDRESS_METADATA},
     {{{0xfd, 0, 0x0e, 0xc2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x23}, 128}, ADDRESS_METADATA},
     {{{0xfd, 0x20, 0, 0xce, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0x54}, 128}, ADDRESS_METADATA},
+    {{{MAPPED, 169, 254, 42, 42}, 128},
+     ADDRESS_METADATA}, /* Scaleway, and its IPv6; then Oracle's */
+    {{{0xfd, 0, 0, 0x42, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x42}, 128}, ADDRESS_METADATA},
+    {{{0xfd, 0, 0, 0xc1, 0, 0, 0, 0, 0, 0, 0, 0, 0xa9, 0xfe, 0xa9, 0xfe}, 128}, ADDRESS_METADATA},
     {{{MAPPED, 0}, 96 + 8}, ADDRESS_UNSPECIFIED},
     {{{MAPPED, 127}, 96 + 8}, ADDRESS_LOOPBACK},
     {{{MAPPED, 10}, 96 + 8}, ADDRESS_PRIVATE},
@@ -56,9 +60,10 @@ static const struct {
     struct address_net net;
     unsigned at;
 } embedding[] = {
-    {{{0, 0x64, 0xff, 0x9b}, 96}, 12}, /* NAT64 */
-    {{{0x20, 0x02}, 16}, 2},           /* 6to4 */
-    {{{0}, 96}, 12},                   /* compatible; not :: and ::1 */
+    {{{0, 0x64, 0xff, 0x9b}, 96}, 12},                      /* NAT64 */
+    {{{0x20, 0x02}, 16}, 2},                                /* 6to4 */
+    {{{0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0}, 96}, 12}, /* translated (SIIT) */
+    {{{0}, 96}, 12},                                        /* compatible; not :: and ::1 */
 };
 
 static bool net_holds(const struct address_net *n, const uint8_t a[static 16])

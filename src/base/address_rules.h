@@ -7,8 +7,8 @@
  * them. Judge an address after the host name was resolved, where the socket is opened: then neither
  * DNS rebinding nor a redirect leads around the rules.
  *
- * (ADDR-1) An IPv4 address inside an IPv6 address (mapped, compatible, NAT64, 6to4) is judged as
- *          that IPv4 address.
+ * (ADDR-1) An IPv4 address inside an IPv6 address (mapped, translated, compatible, NAT64, 6to4) is
+ *          judged as that IPv4 address.
  * (ADDR-2) Metadata services are allowed by a network of their one address only (/32, /128). A wide
  *          network, such as 100.64.0.0/10, is meant for machines and does not open them.
  *

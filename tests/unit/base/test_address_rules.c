@@ -71,6 +71,11 @@ static void test_kinds(void **state)
         {"fd00:ec2::254", ADDRESS_METADATA},
         {"fd00:ec2::23", ADDRESS_METADATA},
         {"fd20:ce::254", ADDRESS_METADATA},
+        {"169.254.42.42", ADDRESS_METADATA},
+        {"fd00:42::42", ADDRESS_METADATA},
+        {"fd00:c1::a9fe:a9fe", ADDRESS_METADATA},
+        {"::ffff:0:a9fe:a9fe", ADDRESS_METADATA},
+        {"::ffff:0:7f00:1", ADDRESS_LOOPBACK},
         /* (ADDR-1) */
         {"::ffff:127.0.0.1", ADDRESS_LOOPBACK},
         {"::ffff:10.1.2.3", ADDRESS_PRIVATE},
