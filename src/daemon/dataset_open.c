@@ -171,6 +171,16 @@ static void unpin(struct dataset *ds)
     ds->stale = false;
 }
 
+/* A snapshot was asked for by number. Is it the newest that anybody knows of? Then it stays open for
+ * the next one who asks, and is handed over, as any other dataset. */
+static bool is_newest_known(const struct dataset *ds)
+{
+    const struct dataset *newest = dataset_by_name(ds->node, ds->asked.name, false);
+
+    return ds->opening.pinned != 0 && (newest == NULL || newest->state == DATASET_LISTING) &&
+           (ds->opening.wanted == 0 || ds->opening.wanted == ds->opening.pinned);
+}
+
 /* It is ready. What has its snapshot already stays in its place: one that was pinned while this one
  * was listed, too, since it has samples in memory. Else it takes the place of the newest. */
 static void dataset_settled(struct dataset *ds)
@@ -185,6 +195,8 @@ static void dataset_settled(struct dataset *ds)
         twin->opening.instead_of = ds->opening.instead_of;
         unpin(twin);
     }
+    if (twin == NULL && is_newest_known(ds))
+        unpin(ds);
     if (twin != NULL)
         keep_old(ds, twin);
     else

@@ -218,15 +218,19 @@ bool dataset_owner_is_absent(struct dataset *ds, uint64_t sample, struct owner_a
                                  peers_left(n->peers, owner.name, owner.address, &out->since));
 }
 
-bool dataset_previous_owner(struct dataset *ds, uint64_t sample, bool draining,
-                            struct cluster_peer *out)
+bool dataset_former_owner(struct dataset *ds, uint64_t sample, enum former_owner which,
+                          struct cluster_peer *out)
 {
     struct node *n = ds->node;
     struct catalog_entry object;
+    uint64_t hash;
 
-    return n->peers != NULL && is_shared(ds) && object_of(ds, sample, &object) &&
-           (draining ? cluster_draining_peer : cluster_previous_owner)(
-               n->cluster, ds->cid, object_hash(ds, &object), out) &&
+    if (n->peers == NULL || !is_shared(ds) || !object_of(ds, sample, &object))
+        return false;
+    hash = object_hash(ds, &object);
+    return (which == FORMER_DRAINING ? cluster_draining_peer(n->cluster, ds->cid, hash, out)
+                                     : cluster_previous_owner(n->cluster, ds->cid, hash,
+                                                              which == FORMER_EARLIER, out)) &&
            peers_usable(n->peers, out->name, out->address);
 }
 

@@ -55,9 +55,11 @@ bool dataset_hands_over(struct dataset *ds, uint64_t sample);
 void dataset_handed_over(struct dataset *ds, uint64_t sample, bool got);
 /* Is it this node's to keep, among several: owned, or to be handed over? */
 bool dataset_is_kept(struct dataset *ds, uint64_t sample);
-/* The healthy peer that owned it before, or that drains, and may have a copy. False: none. */
-bool dataset_previous_owner(struct dataset *ds, uint64_t sample, bool draining,
-                            struct cluster_peer *out);
+/* The healthy peer that drains, or that owned it last or before that, and may have a copy. False:
+ * none. */
+enum former_owner { FORMER_DRAINING, FORMER_LAST, FORMER_EARLIER };
+bool dataset_former_owner(struct dataset *ds, uint64_t sample, enum former_owner which,
+                          struct cluster_peer *out);
 /* Does another node of the cluster read it? */
 bool dataset_read_elsewhere(const struct dataset *ds);
 /* The bytes of this node's share of it, read or not. */

@@ -9,6 +9,8 @@
 
 #define NODES_MAX 4096
 #define RANK_MAX  8 /* dead peers passed over before the bucket is used */
+/* A node that has just joined knows no owners before it: so long it asks those that were. */
+#define JOINED_LATELY DLC_SEC(3600)
 
 struct cluster *cluster_new(const char *name)
 {
@@ -80,9 +82,10 @@ static unsigned kind_of(const struct member *m)
     return m->away ? AWAY : m->answers ? DRAIN : 0;
 }
 
-/* Of these names (NULL: of all) those that own, drain, are away, or some of these. */
+/* Of these names (NULL: of all) those that own, drain, are away, or some of these; with these
+ * weights (NULL: their own). */
 static void owners_fill(struct owners *o, const struct cluster *c, const json_t *names,
-                        unsigned which)
+                        const json_t *weights, unsigned which)
 {
     size_t i;
 
@@ -90,6 +93,8 @@ static void owners_fill(struct owners *o, const struct cluster *c, const json_t 
     o->member = mem_zero((c->n_members + 1) * sizeof(o->member[0]));
     for (i = 0; i < c->n_members; i++) {
         const struct member *m = &c->members[i];
+        double weight =
+            weights != NULL ? json_number_value(json_object_get(weights, m->name)) : m->weight;
         bool named = names == NULL;
         const json_t *name;
         size_t k;
@@ -97,10 +102,10 @@ static void owners_fill(struct owners *o, const struct cluster *c, const json_t 
         json_array_foreach(names, k, name) named =
             named ||
             strcmp(json_string_value(name) != NULL ? json_string_value(name) : "", m->name) == 0;
-        if (!named || !(which & kind_of(m)) || m->weight <= 0)
+        if (!named || !(which & kind_of(m)) || weight <= 0)
             continue;
         o->member[o->n] = (unsigned)i;
-        o->nodes[o->n++] = (struct owner_node){owner_id(m->name), m->weight};
+        o->nodes[o->n++] = (struct owner_node){owner_id(m->name), weight};
     }
 }
 
@@ -168,6 +173,7 @@ static void take_datasets(struct cluster *c, const json_t *datasets)
     {
         const char *id = json_string_value(json_object_get(d, "id"));
         const json_t *nodes = json_object_get(d, "nodes");
+        const json_t *weights = json_object_get(d, "weights");
         const json_t *runs = json_object_get(d, "runs");
         json_int_t readers = json_integer_value(json_object_get(d, "readers"));
         struct placed *p = &c->placed[c->n_placed];
@@ -179,9 +185,9 @@ static void take_datasets(struct cluster *c, const json_t *datasets)
         p->use.readers = readers > 0 ? (uint64_t)readers : 0;
         p->use.runs = json_is_integer(runs) ? json_integer_value(runs) : -1;
         if (json_array_size(nodes) > 0) {
-            owners_fill(&p->owners, c, nodes, OWN);
-            owners_fill(&p->draining, c, nodes, OWN | DRAIN);
-            owners_fill(&p->away, c, nodes, OWN | AWAY);
+            owners_fill(&p->owners, c, nodes, weights, OWN);
+            owners_fill(&p->draining, c, nodes, weights, OWN | DRAIN);
+            owners_fill(&p->away, c, nodes, weights, OWN | AWAY);
         }
     }
     qsort(c->placed, c->n_placed, sizeof(c->placed[0]), by_id);
@@ -219,19 +225,23 @@ static uint64_t owners_hash(const struct cluster *c)
     }
     for (size_t k = 0; k < c->n_placed; k++) {
         for (size_t i = 0; i < c->placed[k].owners.n; i++) {
-            uint64_t w[2] = {hash64_str(c->placed[k].id), c->placed[k].owners.nodes[i].id};
+            uint64_t w[3] = {hash64_str(c->placed[k].id), c->placed[k].owners.nodes[i].id, 0};
 
+            memcpy(&w[2], &c->placed[k].owners.nodes[i].weight, sizeof(w[2]));
             h += hash64(w, sizeof(w));
         }
     }
     return h;
 }
 
-/* The owners of this view are going to be the old ones. */
-static void keep_old(struct old_owners *old, struct cluster *c)
+/* The owners of this view are going to be the old ones of `now`. */
+static void keep_old(struct cluster *now, struct cluster *c)
 {
-    old_release(old);
-    *old = (struct old_owners){c->members, c->n_members, c->all, c->placed, c->n_placed};
+    if (c->n_members == 0)
+        return;
+    old_release(&now->old[OLD_VIEWS - 1]);
+    memmove(&now->old[1], &now->old[0], (OLD_VIEWS - 1) * sizeof(now->old[0]));
+    now->old[0] = (struct old_owners){c->members, c->n_members, c->all, c->placed, c->n_placed};
     c->members = NULL;
     c->placed = NULL;
     c->all = (struct owners){0};
@@ -259,19 +269,21 @@ int cluster_take_view(struct cluster *c, const json_t *view, struct dlc_err *err
         view_release(&new);
         return rc;
     }
-    owners_fill(&new.all, &new, NULL, OWN);
-    owners_fill(&new.draining, &new, NULL, OWN | DRAIN);
-    owners_fill(&new.leaving, &new, NULL, DRAIN);
-    owners_fill(&new.away, &new, NULL, OWN | AWAY);
+    owners_fill(&new.all, &new, NULL, NULL, OWN);
+    owners_fill(&new.draining, &new, NULL, NULL, OWN | DRAIN);
+    owners_fill(&new.leaving, &new, NULL, NULL, DRAIN);
+    owners_fill(&new.away, &new, NULL, NULL, OWN | AWAY);
     take_datasets(&new, json_object_get(view, "datasets"));
     take_jobs(&new, json_object_get(view, "jobs"));
     if (owners_hash(&new) != before) {
-        keep_old(&new.old, c);
+        keep_old(&new, c);
         new.owners_version++;
     }
     view_release(c);
     *c = new;
     c->version = (uint64_t)version;
+    if (c->since.ns == 0)
+        c->since = dlc_mono_now();
     return 0;
 }
 
@@ -397,14 +409,47 @@ static const struct member *draining_owner(const struct cluster *c, const char *
     return i < 0 ? NULL : &c->members[o->member[i]];
 }
 
-/* The node that owned it in the view before. NULL: there was none. */
-static const char *old_owner(const struct cluster *c, const char *dataset, uint64_t object)
+/* The node that owned it then. NULL: there was none. */
+static const char *old_owner(const struct old_owners *old, const char *dataset, uint64_t object)
 {
-    const struct placed *p = placed_in(c->old.placed, c->old.n_placed, dataset);
-    const struct owners *o = p != NULL && p->owners.n > 0 ? &p->owners : &c->old.all;
+    const struct placed *p = placed_in(old->placed, old->n_placed, dataset);
+    const struct owners *o = p != NULL && p->owners.n > 0 ? &p->owners : &old->all;
     int i = owner_of(o->nodes, o->n, object);
 
-    return i < 0 ? NULL : c->old.members[o->member[i]].name;
+    return i < 0 ? NULL : old->members[o->member[i]].name;
+}
+
+/* The node that owned it before this one joined: it would own it without this node. NULL: not
+ * known. */
+static const char *owner_before_us(const struct cluster *c, const char *dataset, uint64_t object)
+{
+    struct cluster_peer peer;
+
+    if (c->old[OLD_VIEWS - 1].n_members > 0 || dlc_mono_since(c->since).ns >= JOINED_LATELY.ns ||
+        !find_owner(c, dataset, object, NULL, NULL, false, &peer) ||
+        find_owner(c, dataset, object, NULL, NULL, true, &peer))
+        return NULL;
+    return peer.name;
+}
+
+/* The other node that owned it before, by number: the last one first. NULL: no more. */
+static const char *former_owner(const struct cluster *c, const char *dataset, uint64_t object,
+                                unsigned nth)
+{
+    const char *seen[OLD_VIEWS + 1];
+    unsigned n = 0;
+
+    for (unsigned k = 0; k <= OLD_VIEWS && n <= nth; k++) {
+        const char *name = k < OLD_VIEWS ? old_owner(&c->old[k], dataset, object)
+                                         : owner_before_us(c, dataset, object);
+        bool again = name == NULL || strcmp(name, c->name) == 0;
+
+        for (unsigned i = 0; i < n && !again; i++)
+            again = strcmp(seen[i], name) == 0;
+        if (!again)
+            seen[n++] = name;
+    }
+    return n > nth ? seen[nth] : NULL;
 }
 
 bool cluster_peer_named(const struct cluster *c, const char *name, struct cluster_peer *out)
@@ -418,9 +463,9 @@ bool cluster_peer_named(const struct cluster *c, const char *name, struct cluste
 }
 
 bool cluster_previous_owner(const struct cluster *c, const char *dataset, uint64_t object,
-                            struct cluster_peer *out)
+                            unsigned nth, struct cluster_peer *out)
 {
-    const char *name = old_owner(c, dataset, object);
+    const char *name = former_owner(c, dataset, object, nth);
 
     return name != NULL && cluster_peer_named(c, name, out);
 }
@@ -437,7 +482,7 @@ bool cluster_draining_peer(const struct cluster *c, const char *dataset, uint64_
 bool cluster_gave_away(const struct cluster *c, const char *dataset, uint64_t object)
 {
     const struct member *m = draining_owner(c, dataset, object);
-    const char *old = old_owner(c, dataset, object);
+    const char *old = old_owner(&c->old[0], dataset, object); /* copies of before may be borrowed */
     struct cluster_peer peer;
 
     if (cluster_owns(c, dataset, object, NULL, NULL, &peer))
@@ -504,7 +549,8 @@ void cluster_free(struct cluster **cp)
     if (c == NULL)
         return;
     view_release(c);
-    old_release(&c->old);
+    for (unsigned k = 0; k < OLD_VIEWS; k++)
+        old_release(&c->old[k]);
     grants_release(c);
     mem_free(&c->name);
     mem_free(&c);

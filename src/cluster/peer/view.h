@@ -64,10 +64,11 @@ bool cluster_has_disk(const struct cluster *c, const char *name);
 /* The nodes that answer since this view, by number from 0. False: no more. */
 bool cluster_new_peer(const struct cluster *c, size_t i, struct cluster_peer *out);
 
-/* The peer that owned this object before owners changed last, and still answers: it may have a copy.
- * False: none. */
+/* A peer that owned this object before owners changed: it may have a copy. By number: the last one is
+ * 0. A node that has joined lately takes the one that would own it without this node for the last.
+ * False: there is none, or it does not answer. */
 bool cluster_previous_owner(const struct cluster *c, const char *dataset, uint64_t object,
-                            struct cluster_peer *out);
+                            unsigned nth, struct cluster_peer *out);
 /* The same of the nodes that drain: the one that would own it if they were alone. */
 bool cluster_draining_peer(const struct cluster *c, const char *dataset, uint64_t object,
                            struct cluster_peer *out);

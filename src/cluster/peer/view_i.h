@@ -39,7 +39,8 @@ struct placed {
     struct cluster_use use;
 };
 
-/* Who owned what before owners changed last. n_members 0: not known. */
+/* Who owned what before owners changed. n_members 0: not known. */
+#define OLD_VIEWS 3
 struct old_owners {
     struct member *members;
     size_t n_members;
@@ -70,7 +71,8 @@ struct cluster {
     struct owners away;     /* all, and those that are away */
     struct placed *placed;  /* sorted by id */
     size_t n_placed;
-    struct old_owners old;
+    struct old_owners old[OLD_VIEWS]; /* the newest first */
+    struct dlc_mono since;            /* the first view; 0: none yet */
     struct keepless *jobs;
     size_t n_jobs;
     struct known *known;

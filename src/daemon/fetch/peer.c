@@ -148,11 +148,23 @@ const struct fetch_source fetch_from_peer = {
 
 /* ---- the previous owner ---- */
 
-/* Also for a peer that waits: the previous owner gives what it has, and asks nobody. */
+/* Also for a peer that waits: who is asked for a copy gives what it has, and asks nobody. So a node
+ * that is asked for a sample which it does not own, since views differ for a moment, asks the owner
+ * of its own view before it reads the bucket. */
 static bool previous_can_serve(struct fetch *f)
 {
     return f->ds->node->peers != NULL && f->ds->ticket.text != NULL && !f->bypass && f->size > 0 &&
-           dataset_owns(f->ds, f->sample);
+           (f->for_peer || dataset_owns(f->ds, f->sample));
+}
+
+static bool former_start(struct fetch_attempt *a, enum former_owner which)
+{
+    struct cluster_peer peer;
+
+    if (!dataset_former_owner(a->ds, a->f->sample, which, &peer))
+        return false;
+    peer_ask(a, &peer, true);
+    return true;
 }
 
 static bool previous_start(struct fetch_attempt *a)
@@ -160,8 +172,10 @@ static bool previous_start(struct fetch_attempt *a)
     struct cluster_peer peer;
     const char *from = a->f->take_from;
 
+    if (from == NULL && dataset_owns(a->ds, a->f->sample))
+        return former_start(a, FORMER_LAST);
     if (from != NULL ? !cluster_peer_named(a->ds->node->cluster, from, &peer)
-                     : !dataset_previous_owner(a->ds, a->f->sample, false, &peer))
+                     : !dataset_peer(a->ds, a->f->sample, &peer))
         return false;
     peer_ask(a, &peer, true);
     return true;
@@ -169,12 +183,12 @@ static bool previous_start(struct fetch_attempt *a)
 
 static bool draining_start(struct fetch_attempt *a)
 {
-    struct cluster_peer peer;
+    return former_start(a, FORMER_DRAINING);
+}
 
-    if (!dataset_previous_owner(a->ds, a->f->sample, true, &peer))
-        return false;
-    peer_ask(a, &peer, true);
-    return true;
+static bool earlier_start(struct fetch_attempt *a)
+{
+    return former_start(a, dataset_owns(a->ds, a->f->sample) ? FORMER_EARLIER : FORMER_LAST);
 }
 
 static void previous_finished(struct fetch_attempt *a, int rc)
@@ -206,5 +220,17 @@ const struct fetch_source fetch_from_previous_owner = {
     .misses = &counters.handover_misses,
     .can_serve = previous_can_serve,
     .start = previous_start,
+    .finished = previous_finished,
+};
+
+const struct fetch_source fetch_from_earlier_owner = {
+    .name = "earlier owner",
+    .tier = TIER_PEER,
+    .remote = true,
+    .state_size = sizeof(struct peer_state),
+    .hits = &counters.handover_hits,
+    .misses = &counters.handover_misses,
+    .can_serve = previous_can_serve,
+    .start = earlier_start,
     .finished = previous_finished,
 };

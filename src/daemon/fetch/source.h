@@ -174,7 +174,7 @@ extern const struct fetch_source *const fetch_sources[];
 extern const unsigned n_fetch_sources;
 
 extern const struct fetch_source fetch_from_memory, fetch_from_disk, fetch_from_same_object,
-    fetch_from_peer, fetch_from_draining_node, fetch_from_previous_owner, fetch_from_redis,
-    fetch_wait_for_owner, fetch_from_bucket;
+    fetch_from_peer, fetch_from_draining_node, fetch_from_previous_owner, fetch_from_earlier_owner,
+    fetch_from_redis, fetch_wait_for_owner, fetch_from_bucket;
 
 #endif

@@ -121,7 +121,8 @@ static char asked_for_a_copy(const struct cluster *c, unsigned i, bool draining)
     char key[32];
 
     snprintf(key, sizeof(key), "key-%u", i);
-    return (draining ? cluster_draining_peer : cluster_previous_owner)(c, "d", hash64_str(key), &p)
+    return (draining ? cluster_draining_peer(c, "d", hash64_str(key), &p)
+                     : cluster_previous_owner(c, "d", hash64_str(key), 0, &p))
                ? p.name[0]
                : '-';
 }
@@ -153,7 +154,10 @@ static void a_node_drains(void **state)
         assert_int_equal(gave_away(b, i), old == 'b');
         assert_int_equal(gave_away(again, i), old == 'b');
         assert_int_equal(asked_for_a_copy(c, i, true), 'b');
-        assert_int_equal(asked_for_a_copy(c, i, false), old == 'c' ? '-' : old);
+        if (old == 'c') /* c knows no view before its first one, where it owns it: see below */
+            assert_int_not_equal(asked_for_a_copy(c, i, false), 'c');
+        else
+            assert_int_equal(asked_for_a_copy(c, i, false), old);
         assert_int_equal(asked_for_a_copy(again, i, true), '-'); /* not itself */
     }
     assert_in_range(given, 200, 300);
@@ -191,6 +195,97 @@ static void a_node_joins(void **state)
     }
     cluster_free(&a);
     cluster_free(&b);
+}
+
+/* A node whose first view names it among the owners: it asks those that owned its share without it,
+ * also when owners have changed again. */
+static void a_node_is_new(void **state)
+{
+    struct cluster *a = cluster_new("a"), *b = cluster_new("b");
+    struct cluster_peer p;
+    unsigned both = 0;
+
+    (void)state;
+    take(a, "{\"version\": 4, \"nodes\": [" NODE("a", "1", "live") ", " NODE("c", "2", "live") "]}",
+         NULL);
+    take(b, THREE, NULL);
+    for (unsigned i = 0; i < 1000; i++)
+        if (owner_seen_by(b, "b", "d", i, NULL) == 'b')
+            assert_int_equal(asked_for_a_copy(b, i, false), owner_seen_by(a, "a", "d", i, NULL));
+    take(b,
+         "{\"version\": 6, \"nodes\": [" NODE("a", "1", "live") ", " NODE(
+             "b", "9", "live") ", " NODE("c", "2", "live") "]}",
+         NULL);
+    for (unsigned i = 0; i < 1000; i++) {
+        char key[32];
+
+        snprintf(key, sizeof(key), "key-%u", i);
+        if (owner_seen_by(b, "b", "d", i, NULL) != 'b')
+            continue;
+        assert_int_equal(asked_for_a_copy(b, i, false), owner_seen_by(a, "a", "d", i, NULL));
+        both += cluster_previous_owner(b, "d", hash64_str(key), 1, &p);
+    }
+    assert_int_equal(both, 0); /* there is one before it only */
+    cluster_free(&a);
+    cluster_free(&b);
+}
+
+#define MOVED(version, node)                                                                       \
+    "{\"version\": " version ", \"nodes\": [" NODE("a", "1", "live") ", " NODE(                    \
+        "b", "1", "live") ", " NODE("c", "2", "live") "], \"datasets\": [{\"id\": \"d\", "         \
+                                                      "\"nodes\": [\"" node "\"]}]}"
+
+/* Owners change twice before copies have moved: both that had them are known. */
+static void owners_change_twice(void **state)
+{
+    struct cluster *c = cluster_new("c");
+    struct cluster_peer p;
+
+    (void)state;
+    take(c, MOVED("5", "a"), NULL);
+    take(c, MOVED("6", "b"), NULL);
+    take(c, MOVED("7", "c"), NULL);
+    assert_true(cluster_previous_owner(c, "d", 1, 0, &p) && p.name[0] == 'b');
+    assert_true(cluster_previous_owner(c, "d", 1, 1, &p) && p.name[0] == 'a');
+    cluster_free(&c);
+}
+
+/* The manager gives nodes other weights for a dataset: its shares are theirs. */
+static void a_dataset_has_weights(void **state)
+{
+    struct cluster *c = cluster_new("a");
+    unsigned a = 0, b = 0;
+    uint64_t owners;
+
+    (void)state;
+    take(c, THREE, NULL);
+    owners = cluster_owners_version(c);
+    take(c,
+         "{\"version\": 6, \"nodes\": [" NODE("a", "1", "live") ", " NODE(
+             "b", "1", "live") ", " NODE("c", "2",
+                                         "live") "], \"datasets\": [{\"id\": \"x\", \"nodes\": "
+                                                 "[\"a\", \"b\", \"c\"], "
+                                                 "\"weights\": {\"a\": 0.9, \"b\": 0.1}}]}",
+         NULL);
+    assert_true(cluster_owners_version(c) > owners);
+    for (unsigned i = 0; i < 1000; i++) {
+        char owner = owner_seen_by(c, "a", "x", i, NULL);
+
+        a += owner == 'a';
+        b += owner == 'b';
+    }
+    assert_int_equal(a + b, 1000); /* c has none */
+    assert_in_range(b, 60, 140);
+    owners = cluster_owners_version(c);
+    take(c,
+         "{\"version\": 7, \"nodes\": [" NODE("a", "1", "live") ", " NODE(
+             "b", "1", "live") ", " NODE("c", "2",
+                                         "live") "], \"datasets\": [{\"id\": \"x\", \"nodes\": "
+                                                 "[\"a\", \"b\", \"c\"], "
+                                                 "\"weights\": {\"a\": 0.5, \"b\": 0.5}}]}",
+         NULL);
+    assert_true(cluster_owners_version(c) > owners);
+    cluster_free(&c);
 }
 
 /* On some nodes only; while none of them is there, on all. */
@@ -467,6 +562,9 @@ int main(void)
         cmocka_unit_test(who_is_not_live_owns_nothing),
         cmocka_unit_test(a_node_drains),
         cmocka_unit_test(a_node_joins),
+        cmocka_unit_test(a_node_is_new),
+        cmocka_unit_test(owners_change_twice),
+        cmocka_unit_test(a_dataset_has_weights),
         cmocka_unit_test(a_dataset_is_placed),
         cmocka_unit_test(some_jobs_keep_nothing),
         cmocka_unit_test(views_do_not_go_back),
