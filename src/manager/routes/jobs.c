@@ -123,7 +123,7 @@ void job_add_reason(struct api *api, json_t *out)
 static json_t *placement_of(const struct node_info *nodes, size_t n, const struct job *jobs,
                             size_t n_jobs, const struct job *j)
 {
-    struct place_ask ask = {.gpus = j->gpus, .nodes = j->node_count};
+    struct place_ask ask = {.gpus = j->gpus, .nodes = j->node_count, .job = j->id};
     json_t *out;
 
     if (j->node_count == 0) /* all that may be used */

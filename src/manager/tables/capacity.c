@@ -279,16 +279,40 @@ void capacity_admit(const struct node_info *nodes, size_t n, const struct job *j
 
 /* ---- where ---- */
 
-static void describe(const struct node_info *from, const struct job *jobs, size_t n_jobs,
-                     const char *dataset, const json_t *only, struct place_node *to)
+/* Does the job run on this node: does it read there, or was it registered for it alone? */
+static bool runs_on(const struct job *j, const struct node_info *n)
 {
-    const json_t *gpus = json_object_get(from->figures, "gpus_free");
+    const json_t *reads = json_object_get(json_object_get(n->figures, "jobs"), j->id);
+    size_t wanted = DLC_MAX(j->node_count, 1u);
+
+    return j->state == JOB_RUNNING &&
+           (json_u64_at(reads, "readers") > 0 ||
+            (json_array_size(j->nodes) == wanted && json_has_text(j->nodes, n->name)));
+}
+
+/* As the node says, and not more than running jobs leave: their processes may be about to start. */
+static unsigned gpus_free(const struct node_info *n, const struct job *jobs, size_t n_jobs,
+                          const char *except)
+{
+    const json_t *says = json_object_get(n->figures, "gpus_free");
+    uint64_t taken = 0, left;
+
+    for (size_t i = 0; i < n_jobs; i++)
+        if ((except == NULL || strcmp(jobs[i].id, except) != 0) && runs_on(&jobs[i], n))
+            taken += jobs[i].gpus;
+    left = minus(n->gpus, taken);
+    return (unsigned)(json_is_integer(says) ? DLC_MIN(left, json_u64_at(n->figures, "gpus_free"))
+                                            : left);
+}
+
+static void describe(const struct node_info *from, const struct job *jobs, size_t n_jobs,
+                     const char *dataset, const json_t *only, const char *job,
+                     struct place_node *to)
+{
     uint64_t open = minus(node_space(from), node_used(from));
 
     *to = (struct place_node){.usable = usable(from, only),
-                              .gpus_free = json_is_integer(gpus)
-                                               ? (unsigned)json_u64_at(from->figures, "gpus_free")
-                                               : from->gpus,
+                              .gpus_free = gpus_free(from, jobs, n_jobs, job),
                               .cached = node_bytes_of(from, dataset),
                               .free = plus(open, evictable_on(from, jobs, n_jobs, dataset))};
 }
@@ -302,7 +326,7 @@ json_t *capacity_place(const struct node_info *nodes, size_t n, const struct job
     json_t *out = NULL;
 
     for (size_t i = 0; i < n; i++)
-        describe(&nodes[i], jobs, n_jobs, dataset, only, &p[i]);
+        describe(&nodes[i], jobs, n_jobs, dataset, only, ask->job, &p[i]);
     k = place(p, n, ask, order);
     if (k > 0)
         out = json_array();
@@ -312,4 +336,18 @@ json_t *capacity_place(const struct node_info *nodes, size_t n, const struct job
     mem_free(&p);
     mem_free(&order);
     return out;
+}
+
+uint64_t capacity_space(const struct node_info *n)
+{
+    return node_space(n);
+}
+
+uint64_t capacity_room(const struct node_info *n, const struct job *jobs, size_t n_jobs,
+                       const char *dataset)
+{
+    struct place_node p;
+
+    describe(n, jobs, n_jobs, dataset, NULL, NULL, &p);
+    return plus(p.cached, p.free);
 }

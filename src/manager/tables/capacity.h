@@ -30,5 +30,10 @@ void capacity_admit(const struct node_info *nodes, size_t n, const struct job *j
 json_t *capacity_place(const struct node_info *nodes, size_t n, const struct job *jobs,
                        size_t n_jobs, const char *dataset, const json_t *only,
                        const struct place_ask *ask);
+/* Bytes for chunks on a node, and how many of them a dataset could have: its own, the free ones, and
+ * those of datasets that no job runs on. */
+uint64_t capacity_space(const struct node_info *n);
+uint64_t capacity_room(const struct node_info *n, const struct job *jobs, size_t n_jobs,
+                       const char *dataset);
 
 #endif

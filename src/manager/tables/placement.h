@@ -27,7 +27,8 @@ struct place_node {
 struct place_ask {
     uint64_t bytes; /* of the dataset's splits */
     unsigned gpus;
-    unsigned nodes; /* how many are wanted; 0: as few as hold it */
+    unsigned nodes;  /* how many are wanted; 0: as few as hold it */
+    const char *job; /* whose own GPUs count as free; NULL: none */
 };
 
 /* Fills weights. Returns the number of nodes chosen, their indices in out[] (best first), or 0 when

@@ -222,6 +222,48 @@ static void test_not_listed_yet(void **state)
     assert_true(ask(j).admitted);
 }
 
+static bool fits_on(unsigned gpus, const char *node, const char *job_asking)
+{
+    struct place_ask want = {.bytes = 900, .gpus = gpus, .nodes = 3, .job = job_asking};
+    json_t *out = capacity_place(nodes, 3, jobs, n_jobs, "d", NULL, &want);
+    bool fits = false;
+
+    for (size_t i = 0; i < json_array_size(out); i++) {
+        const json_t *one = json_array_get(out, i);
+
+        if (strcmp(json_string_value(json_object_get(one, "node")), node) == 0)
+            fits = json_number_value(json_object_get(one, "weight")) >= 1;
+    }
+    json_decref(out);
+    return fits;
+}
+
+/* GPUs of jobs that run on a node are not free, whatever the node says; those of the job that asks
+ * are. */
+static void test_gpus_of_running_jobs(void **state)
+{
+    struct job *j;
+
+    (void)state;
+    nodes[0].gpus = nodes[1].gpus = 8;
+    figures(0, "{\"gpus_free\": 8}");
+    assert_true(fits_on(8, "a", NULL) && fits_on(8, "b", NULL));
+    j = job("d", "[]", JOB_RUNNING);
+    j->gpus = 6;
+    assert_true(fits_on(8, "a", NULL)); /* nobody knows where it runs */
+    figures(0, "{\"gpus_free\": 8, \"jobs\": {\"j-1\": {\"readers\": 2}}}");
+    assert_true(fits_on(2, "a", NULL) && !fits_on(3, "a", NULL) && fits_on(8, "b", NULL));
+    assert_true(fits_on(8, "a", "j-1"));
+    figures(0, "{\"gpus_free\": 1, \"jobs\": {\"j-1\": {\"readers\": 2}}}");
+    assert_true(fits_on(1, "a", NULL) && !fits_on(2, "a", NULL)); /* somebody else has one */
+    j = job("d", "[]", JOB_RUNNING);
+    j->gpus = 5;
+    j->nodes = parse("[\"b\"]");
+    assert_true(fits_on(3, "b", NULL) && !fits_on(4, "b", NULL));
+    j->state = JOB_QUEUED;
+    assert_true(fits_on(8, "b", NULL));
+}
+
 static void test_place(void **state)
 {
     struct place_ask want = {.bytes = 900, .gpus = 2};
@@ -328,6 +370,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_where_promises_lie, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_queue, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_not_listed_yet, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_gpus_of_running_jobs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_place, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_parts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_use_of_a_dataset, set_up, tear_down),
