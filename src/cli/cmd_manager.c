@@ -90,6 +90,7 @@ static int manage(struct server *s, struct dlc_err *err)
         .tenant_networks = config->tenant_networks,
         .audit_log = or_null(config->audit_log),
         .node_ttl = config->node_ttl,
+        .rebalance_interval = config->rebalance_interval,
         .ticket_life = config->ticket_life,
         .job_ttl = config->job_ttl,
         .keep_ended = config->keep_ended,

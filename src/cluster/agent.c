@@ -174,6 +174,7 @@ static int open_inside(struct agent *a, struct dlc_err *err)
         .tenant_networks = c->tenant_networks,
         .audit_log = or_null(c->audit_log),
         .node_ttl = c->node_ttl,
+        .rebalance_interval = c->rebalance_interval,
         .ticket_life = c->ticket_life,
         .job_ttl = c->job_ttl,
         .keep_ended = c->keep_ended,
@@ -324,6 +325,14 @@ static int beat(struct agent *a, struct manager_client *client, const char *path
     return rc;
 }
 
+void agent_beat_now(struct agent *a)
+{
+    dlc_mtx_lock(&a->mtx);
+    a->hurry = true;
+    dlc_cond_broadcast(&a->wake);
+    dlc_mtx_unlock(&a->mtx);
+}
+
 /* Wait so long. False: the agent ends. */
 static bool pause_for(struct agent *a, struct dlc_dur d)
 {
@@ -331,8 +340,9 @@ static bool pause_for(struct agent *a, struct dlc_dur d)
     bool ending;
 
     dlc_mtx_lock(&a->mtx);
-    while (!a->ending && !dlc_mono_passed(until, dlc_mono_now()))
+    while (!a->ending && !a->hurry && !dlc_mono_passed(until, dlc_mono_now()))
         dlc_cond_wait_for(&a->wake, &a->mtx, dlc_mono_sub(until, dlc_mono_now()));
+    a->hurry = false;
     ending = a->ending;
     dlc_mtx_unlock(&a->mtx);
     return !ending;

@@ -58,6 +58,7 @@ void agent_close(struct agent **ap);
 const char *agent_name(const struct agent *a);
 const char *agent_instance(const struct agent *a);
 bool agent_manager_away(const struct agent *a); /* X: it has not answered lately */
+void agent_beat_now(struct agent *a);           /* X: the next heartbeat is due */
 /* Latest state of the connection to the manager, for display. Gives. X. */
 json_t *agent_figures(struct agent *a);
 

@@ -42,6 +42,7 @@ struct agent {
     bool credential_refused; /* G: mtx: the manager does not know it: --token-file is tried */
     bool broken;             /* G: mtx: there is no control plane, and will be none */
     bool ending;             /* G: mtx */
+    bool hurry;              /* G: mtx: the next heartbeat is due */
     struct dlc_list calls;   /* G: mtx */
     struct dlc_list later;   /* G: mtx: calls that wait until there is no other */
     struct dlc_err trouble;  /* G: mtx: why the manager does not answer; code 0: it does */

@@ -77,6 +77,8 @@ static void answered(struct agent_call *call)
                     j->job, call->err.text);
     else if (call->rc == 0)
         remember_good(j->node, j->key, snapshot);
+    if (call->rc == 0)
+        agent_beat_now(j->node->member->agent); /* the view may name this node as an owner by now */
     else
         warn_unknown(j->job, j->opened, call->err.text);
     j->done(j->node, snapshot, rc < 0 ? &err : NULL, j->arg);
@@ -87,12 +89,14 @@ static void answered(struct agent_call *call)
 }
 
 /* In the query, which an older manager ignores. Gives. */
-static char *path_of(const char *job, const char *tenant, const char *dataset, uint64_t opened)
+static char *path_of(const char *job, const char *tenant, const char *dataset, uint64_t opened,
+                     const char *node)
 {
     return opened != 0
-               ? mem_fmt("/v1/jobs/%s/heartbeat?dataset=%s&tenant=%s&snapshot=%016llx", job,
-                         dataset, tenant, (unsigned long long)opened)
-               : mem_fmt("/v1/jobs/%s/heartbeat?dataset=%s&tenant=%s", job, dataset, tenant);
+               ? mem_fmt("/v1/jobs/%s/heartbeat?dataset=%s&tenant=%s&snapshot=%016llx&node=%s", job,
+                         dataset, tenant, (unsigned long long)opened, node)
+               : mem_fmt("/v1/jobs/%s/heartbeat?dataset=%s&tenant=%s&node=%s", job, dataset, tenant,
+                         node);
 }
 
 void job_check(struct node *n, const char *job, const char *tenant, const char *dataset,
@@ -112,9 +116,10 @@ void job_check(struct node *n, const char *job, const char *tenant, const char *
     j = mem_new(struct job_call);
     *j = (struct job_call){
         .node = n, .job = mem_str(job), .key = key, .opened = opened, .done = done, .arg = arg};
-    j->call = (struct agent_call){.method = "POST",
-                                  .path = path_of(job, tenant, dataset, opened),
-                                  .body = json_object(),
-                                  .done = answered};
+    j->call = (struct agent_call){
+        .method = "POST",
+        .path = path_of(job, tenant, dataset, opened, agent_name(n->member->agent)),
+        .body = json_object(),
+        .done = answered};
     agent_ask(n->member->agent, &j->call);
 }

@@ -279,6 +279,7 @@ int manager_open(const struct manager_config *config, struct manager **out, stru
 
     dlc_check(config->dir != NULL && (config->listen != NULL || config->unix_path != NULL));
     tables_init(&m->tables, NULL);
+    m->tables.spreads.interval = config->rebalance_interval;
     m->tables.node_ttl = or_default(config->node_ttl, DLC_SEC(10));
     m->tables.job_ttl = or_default(config->job_ttl, DLC_SEC(60));
     m->tables.keep_ended = or_default(config->keep_ended, DLC_SEC(7 * 86400));

@@ -32,9 +32,10 @@ struct manager_config {
     const char *tenant_networks; /* as address_rules_parse(); NULL: none */
     const char *audit_log;       /* as audit_log_open(); NULL: none */
     struct dlc_dur ticket_life;  /* of tickets by which nodes ask each other; 0: 10 min */
-    struct dlc_dur node_ttl;     /* time without a heartbeat after which a node is gone; 0: 10 s */
-    struct dlc_dur job_ttl;      /* 0: 60 s */
-    struct dlc_dur keep_ended;   /* 0: 7 days */
+    struct dlc_dur rebalance_interval; /* of changes of shares for room; 0: none */
+    struct dlc_dur node_ttl;   /* time without a heartbeat after which a node is gone; 0: 10 s */
+    struct dlc_dur job_ttl;    /* 0: 60 s */
+    struct dlc_dur keep_ended; /* 0: 7 days */
     struct dlc_dur keep_accounting;  /* 0: 400 days */
     struct dlc_dur lock_ttl;         /* 0: 10 s */
     struct dlc_dur certificate_life; /* of certificates of nodes; 0: 48 h */

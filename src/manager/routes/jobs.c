@@ -417,6 +417,8 @@ void route_jobs_heartbeat(struct http_request *r, struct http_reply *reply, void
             job_release(&j);
             return;
         }
+        if (http_query(r, "node") != NULL && j.state == JOB_RUNNING && job_keeps(&j))
+            spread_reader(api->tables, j.dataset, http_query(r, "node"));
     }
     if (j.id[0] == '\0' || (who->role != ROLE_NODE && !caller_sees(who, j.tenant)))
         reply_absent(reply, "job", id);

@@ -127,8 +127,8 @@ static json_t *snapshot_json(const json_t *s)
 
 json_t *dataset_json(const struct store_doc *d)
 {
-    static const char *const copied[] = {"url",   "endpoint",   "splits",
-                                         "nodes", "node_count", "error"};
+    static const char *const copied[] = {"url",        "endpoint", "splits", "nodes",
+                                         "node_count", "error",    "spread"};
     const json_t *snapshot = dataset_snapshot(d->body);
     json_t *out = json_pack("{s:s, s:s}", "name", d->id, "tenant", d->tenant);
 

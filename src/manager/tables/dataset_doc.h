@@ -8,7 +8,9 @@
  *                    "bytes"}]}
  *      "error"?: "..."                       why the last listing failed
  *      "name"?: "..."                        where the id does not tell it (base/dataset_name.h)
- *      "moving"?: {"waiting": [...], "leaving": [...]}}
+ *      "moving"?: {"waiting": [...], "leaving": [...]},
+ *      "spread"?: {...}                      shares of nodes, where it lies on all (dataset_spread.h)
+ *     }
  *
  * Pure. Commands and their results are in docs/design/0006.
  */

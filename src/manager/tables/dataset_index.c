@@ -23,6 +23,7 @@ void dataset_entry_put(struct dataset_entry **ep)
     if (atomic_fetch_sub_explicit(&e->refs, 1, memory_order_acq_rel) > 1)
         return;
     json_decref(e->nodes);
+    json_decref(e->spread);
     mem_free(&e->id);
     e->tag = 0;
     mem_free(&e);
@@ -45,6 +46,9 @@ static struct dataset_entry *entry_new(const struct store_doc *d)
     e->nodes = json_deep_copy(dataset_nodes(d->body));
     e->count = (unsigned)json_integer_value(json_object_get(d->body, "node_count"));
     e->moving = json_object_get(d->body, "moving") != NULL;
+    e->spread = json_deep_copy(json_object_get(d->body, "spread"));
+    if (dataset_snapshot(d->body) != NULL)
+        snapshot_bytes(dataset_snapshot(d->body), NULL, &e->bytes);
     return e;
 }
 
@@ -79,6 +83,22 @@ void datasets_index_forget(struct tables *t)
     dlc_mtx_lock(&t->mtx);
     t->datasets.known = false;
     dlc_mtx_unlock(&t->mtx);
+}
+
+struct dataset_entry *datasets_index_find(struct tables *t, const char *id)
+{
+    struct dataset_entry *e = NULL;
+    bool found;
+    size_t at;
+
+    dlc_mtx_lock(&t->mtx);
+    at = place_of(&t->datasets, id, &found);
+    if (t->datasets.known && found) {
+        e = t->datasets.entries[at];
+        atomic_fetch_add_explicit(&e->refs, 1, memory_order_relaxed); /* with dataset_entry_put() */
+    }
+    dlc_mtx_unlock(&t->mtx);
+    return e;
 }
 
 /* ---- writes ---- */

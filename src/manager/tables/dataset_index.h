@@ -34,7 +34,9 @@ struct dataset_entry {
     char *id;
     uint64_t version;
     int64_t created_ms;
-    json_t *nodes; /* as dataset_nodes(); read-only: no reference is taken to it */
+    json_t *nodes;  /* as dataset_nodes(); read-only: no reference is taken to it */
+    json_t *spread; /* dataset_spread.h; NULL: none */
+    uint64_t bytes; /* of its snapshot; 0: not listed yet */
     unsigned count;
     bool moving;
 };
@@ -55,6 +57,8 @@ void datasets_index_release(struct dataset_index *x);
 /* Thread: all datasets by id, *n of them. Gives an array (mem_free) of references. */
 int datasets_index_get(struct tables *t, struct dataset_entry ***out, size_t *n,
                        struct dlc_err *err);
+/* X: one of them, with a reference. NULL: there is none, or all have to be read again. */
+struct dataset_entry *datasets_index_find(struct tables *t, const char *id);
 void dataset_entry_put(struct dataset_entry **ep);
 
 #endif

@@ -43,6 +43,7 @@ static int set_moving(struct store_doc *d, void *arg, struct dlc_err *err)
     else
         json_object_del(d->body, "node_count");
     json_object_del(d->body, "moving");
+    json_object_del(d->body, "spread");
     if (json_array_size(leaving) > 0)
         json_object_set_new(d->body, "moving",
                             json_pack("{s:o, s:O}", "waiting",

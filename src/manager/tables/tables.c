@@ -33,6 +33,7 @@ void tables_release(struct tables *t)
     datasets_index_release(&t->datasets);
     costs_clear(t);
     json_decref(t->placement.orphans);
+    json_decref(t->spreads.due);
     json_decref(t->commands.finishing);
     dlc_cond_release(&t->wake);
     dlc_cond_release(&t->view.built);
@@ -72,6 +73,7 @@ void tables_tick(struct tables *t)
         jobs_tick(t, now);
         commands_tick(t);
         datasets_tick(t, now);
+        spreads_tick(t, now);
         weights_tick(t, now);
         ended_jobs_tick(t, wall_ms());
         accounting_tick(t, now, wall_ms());

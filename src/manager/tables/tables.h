@@ -3,7 +3,8 @@
  * The tables of a manager: its knowledge of the cluster and its decisions, without HTTP. Each
  * module defines its part; this file only combines them.
  *
- *     view_builder   job_scheduler   command_results   dataset_placement   weight_posts
+ *     view_builder   job_scheduler   command_results   dataset_placement,  weight_posts
+ *           |               |               |           dataset_spread         |
  *           |               |               |                  |                |
  *     dataset_move   dataset_listing   capacity   accounting   |                |
  *           |               |               |         |        |                |
@@ -40,6 +41,7 @@
 #include "manager/tables/dataset_cost.h"
 #include "manager/tables/dataset_index.h"
 #include "manager/tables/dataset_placement.h"
+#include "manager/tables/dataset_spread.h"
 #include "manager/tables/ended_jobs.h"
 #include "manager/tables/job_table.h"
 #include "manager/tables/leader.h"
@@ -64,6 +66,7 @@ struct tables {
     struct cluster_view view;
     struct node_commands commands;
     struct dataset_placement placement;
+    struct dataset_spreads spreads;
     struct weight_posts weights;
     struct ended_jobs ended;
     struct accounting accounting;

@@ -44,13 +44,30 @@ json_t *view_nodes(const struct node_info *nodes, size_t n)
 
 /* ---- datasets ---- */
 
+/* The names of an object. Gives. */
+static json_t *names_of(json_t *weights)
+{
+    json_t *out = json_array(), *v;
+    const char *name;
+
+    json_object_foreach(weights, name, v)
+    {
+        json_array_append_new(out, json_string(name));
+    }
+    return out;
+}
+
 /* Of one dataset; NULL: the view need not name it. Gives. */
 static json_t *entry_json(const struct dataset_entry *e, const struct job_use *use)
 {
-    if (e->nodes == NULL && use->keepers == 0 && use->runs == 0)
+    json_t *weights = e->nodes == NULL ? json_object_get(e->spread, "weights") : NULL;
+
+    if (e->nodes == NULL && weights == NULL && use->keepers == 0 && use->runs == 0)
         return NULL;
-    return json_pack("{s:s, s:o*, s:i, s:I}", "id", e->id, "nodes", json_deep_copy(e->nodes),
-                     "readers", (int)use->keepers, "runs", (json_int_t)use->runs);
+    return json_pack("{s:s, s:o*, s:o*, s:i, s:I}", "id", e->id, "nodes",
+                     weights != NULL ? names_of(weights) : json_deep_copy(e->nodes), "weights",
+                     json_deep_copy(weights), "readers", (int)use->keepers, "runs",
+                     (json_int_t)use->runs);
 }
 
 /* What is moved goes on; what fails the next view tries again. */
