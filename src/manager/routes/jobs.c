@@ -422,7 +422,8 @@ void route_jobs_heartbeat(struct http_request *r, struct http_reply *reply, void
     }
     if (j.id[0] == '\0' || (who->role != ROLE_NODE && !caller_sees(who, j.tenant)))
         reply_absent(reply, "job", id);
-    else if (read_body(r, fields, reply) && figures_ok(figures, reply)) {
+    else if ((who->role == ROLE_NODE ? read_node_body : read_body)(r, fields, reply) &&
+             figures_ok(figures, reply)) {
         if (jobs_heard(api->tables, id, epochs != UINT64_MAX ? &epochs : NULL, figures, &state))
             reply_doc(reply, 200, heard_json(api, &j, state), 0);
         else

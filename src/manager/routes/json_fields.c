@@ -163,8 +163,8 @@ static bool take(const struct field *f, const json_t *v, const char *where,
     return false;
 }
 
-bool read_object(const json_t *o, const char *where, const struct field *fields,
-                 struct http_reply *reply)
+static bool read_fields(const json_t *o, const char *where, const struct field *fields, bool strict,
+                        struct http_reply *reply)
 {
     const char *key;
     json_t *v;
@@ -175,6 +175,8 @@ bool read_object(const json_t *o, const char *where, const struct field *fields,
 
         while (f->name != NULL && strcmp(f->name, key) != 0)
             f++;
+        if (f->name == NULL && !strict)
+            continue;
         if (f->name == NULL) {
             refuse_field(reply, where, key, "there is no such field; see /v1/openapi.json");
             return false;
@@ -190,11 +192,35 @@ bool read_object(const json_t *o, const char *where, const struct field *fields,
     return true;
 }
 
-bool read_body(const struct http_request *r, const struct field *fields, struct http_reply *reply)
+bool read_object(const json_t *o, const char *where, const struct field *fields,
+                 struct http_reply *reply)
+{
+    return read_fields(o, where, fields, true, reply);
+}
+
+bool read_node_object(const json_t *o, const char *where, const struct field *fields,
+                      struct http_reply *reply)
+{
+    return read_fields(o, where, fields, false, reply);
+}
+
+static bool read_body_fields(const struct http_request *r, const struct field *fields, bool strict,
+                             struct http_reply *reply)
 {
     json_t *none = r->body == NULL ? json_object() : NULL;
-    bool ok = read_object(r->body != NULL ? r->body : none, "", fields, reply);
+    bool ok = read_fields(r->body != NULL ? r->body : none, "", fields, strict, reply);
 
     json_decref(none);
     return ok;
+}
+
+bool read_body(const struct http_request *r, const struct field *fields, struct http_reply *reply)
+{
+    return read_body_fields(r, fields, true, reply);
+}
+
+bool read_node_body(const struct http_request *r, const struct field *fields,
+                    struct http_reply *reply)
+{
+    return read_body_fields(r, fields, false, reply);
 }

@@ -2,6 +2,7 @@
 /*
  * Reads JSON bodies by tables of fields. Strict: a field that is not in the table is refused, so
  * that a misspelt option is an error and not a silent default; null does not count as absent.
+ * Except where nodes speak: they may be of the next release, and say more than this one knows.
  * Functions that return bool have filled the reply when it is false.
  */
 #ifndef DLC_MANAGER_ROUTES_JSON_FIELDS_H
@@ -43,6 +44,11 @@ struct field {
 bool read_body(const struct http_request *r, const struct field *fields, struct http_reply *reply);
 bool read_object(const json_t *o, const char *where, const struct field *fields,
                  struct http_reply *reply);
+/* The same for requests of nodes: fields that are not in the list are passed over. */
+bool read_node_body(const struct http_request *r, const struct field *fields,
+                    struct http_reply *reply);
+bool read_node_object(const json_t *o, const char *where, const struct field *fields,
+                      struct http_reply *reply);
 void refuse_field(struct http_reply *reply, const char *where, const char *field, const char *fmt,
                   ...) __attribute__((format(printf, 4, 5)));
 

@@ -55,7 +55,7 @@ void route_nodes_certificate(struct http_request *r, struct http_reply *reply, v
     json_t *answer;
     bool known;
 
-    if (name == NULL || !read_body(r, fields, reply))
+    if (name == NULL || !read_node_body(r, fields, reply))
         return;
     known = nodes_get(api->tables, name, &n);
     node_info_release(&n);

@@ -323,7 +323,7 @@ void route_nodes_join(struct http_request *r, struct http_reply *reply, void *ct
     bool is_new = false;
     json_t *doc;
 
-    if (name == NULL || !read_body(r, fields, reply) || !check_address(j.address, reply) ||
+    if (name == NULL || !read_node_body(r, fields, reply) || !check_address(j.address, reply) ||
         !read_if_match(r, &expect, reply))
         return;
     if (!node_revoke_allows_join(api, r, name, reply) ||

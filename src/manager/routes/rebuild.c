@@ -406,7 +406,7 @@ void route_nodes_inventory(struct http_request *r, struct http_reply *reply, voi
         {NULL},
     };
 
-    if (name == NULL || !read_body(r, fields, reply))
+    if (name == NULL || !read_node_body(r, fields, reply))
         return;
     if (!are_records(records, "records", reply) || !are_records(deleted, "deleted", reply))
         return;

@@ -195,7 +195,7 @@ static bool read_request(struct api *api, const struct http_request *r, struct r
     struct dlc_err err = DLC_ERR_INIT;
     int rc;
 
-    if (!read_body(r, fields, reply))
+    if (!read_node_body(r, fields, reply))
         return false;
     if ((q->dataset != NULL) == (q->url != NULL)) {
         refuse_field(reply, "", "dataset", "either dataset or url must be there");
@@ -275,7 +275,7 @@ void route_identify(struct http_request *r, struct http_reply *reply, void *ctx)
     struct caller who;
     int rc;
 
-    if (!read_body(r, fields, reply))
+    if (!read_node_body(r, fields, reply))
         return;
     rc = token_caller(api, token, &who, &err);
     if (rc == DLC_EDENIED)

@@ -47,7 +47,7 @@ static bool read_post(const struct http_request *r, struct weight_post *p, struc
 
     p->job = read_name(r, 0, "job", reply);
     p->after = "";
-    if (p->job == NULL || !read_body(r, fields, reply))
+    if (p->job == NULL || !read_node_body(r, fields, reply))
         return false;
     if (!weights_is_hex(p->snapshot, WEIGHTS_HEX_LEN))
         return refuse_hex(reply, "snapshot");

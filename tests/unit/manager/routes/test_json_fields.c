@@ -114,6 +114,29 @@ static void test_bad_ones_are_named(void **state)
     }
 }
 
+/* A node of the next release says more than is known here. */
+static void test_nodes_say_more(void **state)
+{
+    const char *name = NULL;
+    const struct field fields[] = {{"name", FIELD_NAME, true, 0, &name}, {NULL}};
+    json_t *more = json_pack("{s:s, s:{s:i}}", "name", "a", "extra", "of", 1);
+    json_t *less = json_pack("{s:i}", "extra", 1);
+    struct http_request r = {.body = more};
+    struct http_reply reply = {0};
+
+    (void)state;
+    assert_true(read_node_body(&r, fields, &reply));
+    assert_string_equal(name, "a");
+    assert_true(read_node_object(more, "in.", fields, &reply));
+    assert_false(read_object(more, "in.", fields, &reply));
+    json_decref(reply.body);
+    r.body = less;
+    assert_false(read_node_body(&r, fields, &reply));
+    json_decref(reply.body);
+    json_decref(more);
+    json_decref(less);
+}
+
 static void test_names(void **state)
 {
     char name[NAME_MAX_LEN + 2];
@@ -140,6 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_ones),
         cmocka_unit_test(test_bad_ones_are_named),
+        cmocka_unit_test(test_nodes_say_more),
         cmocka_unit_test(test_names),
     };
 
