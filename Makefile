@@ -26,7 +26,7 @@ endif
 
 SETUP = --prefix=$(PREFIX) $(if $(SAN),-Db_sanitize=$(SAN) -Db_lundef=false)
 
-.PHONY: all build run check check-asan check-bare check-fuzz check-k8s check-packages check-release check-restarts check-tsan
+.PHONY: all build run check check-asan check-bare check-fuzz check-k8s check-packages check-release check-restarts check-skew check-tsan
 .PHONY: bench battery lint fuzz mutate deb dist image wheel install clean help
 all: build
 
@@ -63,6 +63,11 @@ check-restarts:
 	@tools/deps core test
 	@$(MAKE) --no-print-directory build
 	@RESTARTS=100 tests/run --build $(BUILD) cluster/node-restarts-under-readers
+
+check-skew:
+	@tools/deps core test
+	@$(MAKE) --no-print-directory build
+	@tools/check-skew $(BUILD) $(BASE)
 
 bench:
 	@tools/deps core bench
@@ -140,6 +145,7 @@ help:
 	@echo "make check-bare make run and make check in a bare Debian root (ORDER=check: make check alone; needs root)"
 	@echo "make check-packages  build the packages, install each in a bare root, and use it (needs root)"
 	@echo "make check-restarts  100 restarts of a node under reading jobs"
+	@echo "make check-skew     manager, nodes and library of this commit with those of the last release (BASE=COMMIT), both ways"
 	@echo "make check-k8s  the tests against a real Kubernetes API server (builds one the first time)"
 	@echo "make check-asan     unit tests and some scenarios (tests/sets/asan) with AddressSanitizer and UBSan"
 	@echo "make check-tsan     concurrent unit tests (tests/sets/tsan) with ThreadSanitizer"
