@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where programs in a cloud get their credentials: one loopback server that plays EC2's IMDSv2, the ECS
-container endpoint, STS AssumeRoleWithWebIdentity and Google's metadata server. The credentials are
-issued by a faulty.S3, which knows when they expire.
+container endpoint, STS AssumeRoleWithWebIdentity, and Google's metadata server and token service. The
+credentials are issued by a faulty.S3, which knows when they expire.
 
     with faulty.S3() as s3, clouds.Clouds(s3) as c:
         run(..., env=c.imds_env()) / c.ecs_env() / c.web_identity_env(directory) / c.gce_env()
+        run(..., env=c.google_env(directory, "service_account"))
 """
+import base64
 import json
 import os
+import subprocess
 import time
 import urllib.parse
 
@@ -19,7 +22,7 @@ def stamp(t):
 
 
 class Clouds(Server):
-    ROLE, IDENTITY = "test-role", "eyJ.web-identity.token"
+    ROLE, IDENTITY, EMAIL = "test-role", "eyJ.web-identity.token", "train@lab.iam.gserviceaccount.com"
 
     def __init__(self, s3, ttl=3600):
         self.s3, self.ttl = s3, ttl
@@ -50,6 +53,36 @@ class Clouds(Server):
     def gce_env(self):
         return {"GCE_METADATA_HOST": "127.0.0.1:%d" % self.port, "DLCACHE_ENDPOINT": self.s3.endpoint}
 
+    def google_file(self, directory, kind):
+        """The path of a credentials file of Google."""
+        files = {
+            "service_account": {"client_email": self.EMAIL, "private_key_id": "k1",
+                                "token_uri": self.endpoint + "/google/token"},
+            "authorized_user": {"client_id": "cid", "client_secret": "user-secret", "refresh_token": self.IDENTITY},
+            "external_account": {"audience": "//iam.googleapis.com/pool", "token_url": self.endpoint + "/google/token",
+                                 "subject_token_type": "urn:ietf:params:oauth:token-type:jwt",
+                                 "credential_source": {"file": os.path.join(directory, "subject")}},
+        }
+        doc = dict(files[kind], type=kind)
+        if kind == "service_account":
+            key = os.path.join(directory, "google-key.pem")
+            subprocess.run(["openssl", "genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", key],
+                           check=True, stderr=subprocess.DEVNULL)
+            subprocess.run(["openssl", "pkey", "-in", key, "-pubout", "-out", key + ".pub"], check=True)
+            self.public_key = key + ".pub"
+            with open(key) as f:
+                doc["private_key"] = f.read()
+        with open(os.path.join(directory, "subject"), "w") as f:
+            f.write(self.IDENTITY + "\n")
+        path = os.path.join(directory, kind + ".json")
+        with open(path, "w") as f:
+            json.dump(doc, f, indent=2)
+        return path
+
+    def google_env(self, directory, kind):
+        return {"GOOGLE_APPLICATION_CREDENTIALS": self.google_file(directory, kind),
+                "CLOUDSDK_AUTH_TOKEN_HOST": self.endpoint + "/google/token", "DLCACHE_ENDPOINT": self.s3.endpoint}
+
     # -- answering
 
     def classify(self, req):
@@ -60,12 +93,14 @@ class Clouds(Server):
             req.op = "imds"
         elif req.path.startswith("/computeMetadata/"):
             req.op = "gce"
+        elif req.path == "/google/token":
+            req.op = "google"
         else:
             req.op = "sts"
 
     def answer(self, req):
         return {"imds-token": self.imds_token, "imds": self.imds, "ecs": self.ecs, "gce": self.gce,
-                "sts": self.sts}[req.op](req)
+                "google": self.google, "sts": self.sts}[req.op](req)
 
     def imds_token(self, req):
         ttl = req.headers.get("x-aws-ec2-metadata-token-ttl-seconds", "")
@@ -124,3 +159,41 @@ class Clouds(Server):
         body = {"access_token": self.s3.bearer(self.ttl), "expires_in": int(self.ttl), "token_type": "Bearer"}
         return Response(200, {"Content-Type": "application/json", "Metadata-Flavor": "Google"},
                         json.dumps(body).encode())
+
+    def google(self, req):
+        p = {k: v[0] for k, v in urllib.parse.parse_qs(req.body.decode()).items()}
+        kind = p.get("grant_type", "").rsplit(":", 1)[-1]
+        wrong = {"jwt-bearer": self.wrong_statement, "refresh_token": self.wrong_user,
+                 "token-exchange": self.wrong_exchange}.get(kind, lambda p: "grant_type " + kind)(p)
+        if wrong:
+            body = {"error": "invalid_grant", "error_description": wrong}
+            return Response(400, {"Content-Type": "application/json"}, json.dumps(body).encode(), code="invalid_grant")
+        body = {"access_token": self.s3.bearer(self.ttl), "expires_in": int(self.ttl), "token_type": "Bearer"}
+        return Response(200, {"Content-Type": "application/json"}, json.dumps(body).encode())
+
+    def wrong_statement(self, p):
+        """What is wrong with the JWT of a service account; "": nothing."""
+        def plain(part):
+            return base64.urlsafe_b64decode(part + "=" * (-len(part) % 4))
+        try:
+            head, claims, signature = p["assertion"].split(".")
+        except (KeyError, ValueError):
+            return "no assertion"
+        signed = self.public_key + ".signature"
+        with open(signed, "wb") as f:
+            f.write(plain(signature))
+        done = subprocess.run(["openssl", "dgst", "-sha256", "-verify", self.public_key, "-signature", signed],
+                              input=("%s.%s" % (head, claims)).encode(), stdout=subprocess.DEVNULL)
+        if done.returncode != 0 or json.loads(plain(head)) != {"alg": "RS256", "typ": "JWT", "kid": "k1"}:
+            return "Invalid JWT Signature."
+        c, now = json.loads(plain(claims)), self.now()
+        ok = (c["iss"] == self.EMAIL and c["aud"] == self.endpoint + "/google/token" and "devstorage" in c["scope"]
+              and abs(c["iat"] - now) < 300 and now < c["exp"] <= c["iat"] + 3600)
+        return "" if ok else "Invalid JWT: %r" % c
+
+    def wrong_user(self, p):
+        wanted = {"client_id": "cid", "client_secret": "user-secret", "refresh_token": self.IDENTITY}
+        return "" if all(p.get(k) == v for k, v in wanted.items()) else "Bad Request"
+
+    def wrong_exchange(self, p):
+        return "" if p.get("subject_token") == self.IDENTITY and "pool" in p.get("audience", "") else "bad subject"

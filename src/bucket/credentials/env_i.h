@@ -46,7 +46,10 @@
     X(AZURE_STORAGE_KEY)                                                                           \
     X(AZURE_STORAGE_SAS_TOKEN)                                                                     \
     X(AZURE_TENANT_ID)                                                                             \
+    X(CLOUDSDK_AUTH_TOKEN_HOST)                                                                    \
+    X(CLOUDSDK_CONFIG)                                                                             \
     X(GCE_METADATA_HOST)                                                                           \
+    X(GOOGLE_APPLICATION_CREDENTIALS)                                                              \
     X(GOOGLE_OAUTH_ACCESS_TOKEN)                                                                   \
     X(GS_ACCESS_KEY_ID)                                                                            \
     X(GS_SECRET_ACCESS_KEY)                                                                        \

@@ -3,10 +3,12 @@
 
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/syscalls.h"
 #include "bucket/credentials/chain_i.h"
 #include "bucket/credentials/kind_i.h"
 #include "bucket/credentials/token_i.h"
@@ -20,7 +22,7 @@ struct google {
     bool token_ok;  /* (GOOGLE-1) */
 };
 
-static bool is_google(const char *endpoint)
+bool google_is_own(const char *endpoint)
 {
     static const char scheme[] = "https://", cloud[] = ".googleapis.com";
     size_t n;
@@ -89,6 +91,40 @@ static int find_aws_hmac(struct lookup *l, struct credentials *out, struct dlc_e
     return take_hmac(id, secret, out);
 }
 
+static int find_file(struct lookup *l, struct credentials *out, struct dlc_err *err)
+{
+    const char *path = cloud_env_get(l->env, VAR_GOOGLE_APPLICATION_CREDENTIALS);
+    int rc;
+
+    if (path == NULL)
+        return lookup_elsewhere(l, "GOOGLE_APPLICATION_CREDENTIALS not set");
+    rc = check_token_ok(l, err);
+    return rc < 0 ? rc : google_file(l, path, out, err);
+}
+
+/* Where gcloud keeps it. */
+static int find_gcloud(struct lookup *l, struct credentials *out, struct dlc_err *err)
+{
+    static const char name[] = "application_default_credentials.json";
+    const char *dir = cloud_env_get(l->env, VAR_CLOUDSDK_CONFIG);
+    const char *home = cloud_env_get(l->env, VAR_HOME);
+    struct stat st;
+    char *path;
+    int rc;
+
+    if (dir == NULL && home == NULL)
+        return lookup_elsewhere(l, "no home directory");
+    path = dir != NULL ? mem_fmt("%s/%s", dir, name) : mem_fmt("%s/.config/gcloud/%s", home, name);
+    if (os_stat(path, &st) < 0)
+        rc = lookup_elsewhere(l, "no %.80s", path);
+    else
+        rc = check_token_ok(l, err);
+    if (rc == 0)
+        rc = google_file(l, path, out, err);
+    mem_free(&path);
+    return rc;
+}
+
 /* The token of the machine's metadata service is the machine's own: not for guests on it. */
 static int find_metadata(struct lookup *l, struct credentials *out, struct dlc_err *err)
 {
@@ -108,16 +144,15 @@ static int find_metadata(struct lookup *l, struct credentials *out, struct dlc_e
 }
 
 static const struct chain_step steps[] = {
-    {"HMAC key", find_hmac, true},
-    {"token", find_token, true},
-    {"AWS variables", find_aws_hmac, true},
-    {"metadata server", find_metadata, false},
+    {"HMAC key", find_hmac, true},          {"token", find_token, true},
+    {"AWS variables", find_aws_hmac, true}, {"file", find_file, true},
+    {"gcloud", find_gcloud, true},          {"metadata server", find_metadata, false},
 };
 
 static const struct chain chain = {
     "no Google credentials found: ",
-    ". Set GOOGLE_OAUTH_ACCESS_TOKEN, or GS_ACCESS_KEY_ID and GS_SECRET_ACCESS_KEY; --anonymous "
-    "for a public bucket",
+    ". Set GOOGLE_APPLICATION_CREDENTIALS, or run `gcloud auth application-default login`; "
+    "--anonymous for a public bucket",
     steps,
     DLC_COUNT(steps),
 };
@@ -125,7 +160,25 @@ static const struct chain chain = {
 static int google_find(void *state, struct lookup *l, struct credentials *out, struct dlc_err *err)
 {
     l->google = state;
+    if (l->given != NULL)
+        return google_json(l, l->given->secret_key, strlen(l->given->secret_key), false, out, err);
     return chain_run(&chain, l, out, err);
+}
+
+/* A tenant's: an HMAC key, or a service account's file as the secret of its address. */
+static int google_given(void *state, struct lookup *l, struct credentials *given,
+                        struct credentials *out, struct dlc_err *err)
+{
+    int rc;
+
+    l->google = state;
+    if (given->secret_key == NULL || given->secret_key[0] != '{') {
+        *out = *given;
+        *given = (struct credentials)CREDENTIALS_INIT;
+        return 0;
+    }
+    rc = check_token_ok(l, err);
+    return rc < 0 ? rc : LOOKUP_ELSEWHERE;
 }
 
 static void google_free(void *state)
@@ -138,7 +191,7 @@ static void google_free(void *state)
     mem_free(&s);
 }
 
-static const struct credential_kind kind = {google_find, NULL, google_free};
+static const struct credential_kind kind = {google_find, google_given, google_free};
 
 int google_source_new(const struct bucket_config *c, struct credential_source **out,
                       struct dlc_err *err)
@@ -150,7 +203,7 @@ int google_source_new(const struct bucket_config *c, struct credential_source **
         return rc;
     s = mem_new(struct google);
     s->endpoint = mem_str(c->endpoint);
-    s->token_ok = c->endpoint == NULL || !c->foreign_endpoint || is_google(c->endpoint);
+    s->token_ok = c->endpoint == NULL || !c->foreign_endpoint || google_is_own(c->endpoint);
     credential_source_take_state(*out, s);
     return 0;
 }

@@ -14,7 +14,7 @@ struct credential_kind {
      */
     int (*find)(void *state, struct lookup *l, struct credentials *out, struct dlc_err *err);
     /* What the keys that were given to us mean, without asking anybody; NULL: they are as they are.
-     */
+     * LOOKUP_ELSEWHERE: find() must ask with them (l->given). */
     int (*given)(void *state, struct lookup *l, struct credentials *given, struct credentials *out,
                  struct dlc_err *err);
     void (*free)(void *state); /* NULL is fine */

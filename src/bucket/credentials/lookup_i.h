@@ -29,9 +29,10 @@ struct lookup {
     const char *region;   /* or NULL */
     int64_t now;          /* Unix time */
     int stop_fd;          /* readable: give up */
-    const struct azure *azure;   /* Azure's */
-    const struct google *google; /* Google's */
-    char why[100];               /* of the latest LOOKUP_ELSEWHERE */
+    const struct credentials *given; /* ask with these; NULL: look for some */
+    const struct azure *azure;       /* Azure's */
+    const struct google *google;     /* Google's */
+    char why[100];                   /* of the latest LOOKUP_ELSEWHERE */
 };
 
 /* Set l->why and return LOOKUP_ELSEWHERE. */

@@ -49,6 +49,7 @@ struct credential_source {
 
     struct dlc_mtx mtx;              /* rank LCK_credentials */
     struct credentials_ref *current; /* G: mtx; or NULL */
+    struct credentials asked_with;   /* G: mtx: given ones that the latest look is of */
     bool stale;                      /* G: mtx: the server refused current */
     unsigned refused;                /* G: mtx: generation that a look found again, 0: none */
     unsigned generation;             /* G: mtx: of the newest */
@@ -140,9 +141,17 @@ static struct lookup lookup_of(struct credential_source *s)
 
 static int look(struct credential_source *s, struct credentials *out, struct dlc_err *err)
 {
+    struct credentials given = CREDENTIALS_INIT;
     struct lookup l = lookup_of(s);
+    int rc;
 
-    return s->kind->find(s->state, &l, out, err);
+    if (s->keys != NULL) {
+        bucket_keys_read(s->keys, &given);
+        l.given = &given;
+    }
+    rc = s->kind->find(s->state, &l, out, err);
+    credentials_release(&given);
+    return rc;
 }
 
 /* Takes *found. */
@@ -266,6 +275,7 @@ void credential_source_free(struct credential_source **sp)
     join_locked(s); /* nobody else uses s: no lock needed, and the thread wants it */
     dlc_check(s->n_waiters == 0);
     credentials_put(&s->current);
+    credentials_release(&s->asked_with);
     bucket_keys_put(&s->keys);
     mem_free(&s->waiters);
     cloud_env_release(&s->env);
@@ -318,8 +328,21 @@ static int get_locked(struct credential_source *s, struct loop *loop, struct tas
     return wait_locked(s, loop, ready, err);
 }
 
+/* Others than those of the latest look: what it found is not theirs. Takes *given. */
+static void ask_with_locked(struct credential_source *s, struct credentials *given)
+{
+    if (!credentials_equal(&s->asked_with, given)) {
+        s->stale = s->current != NULL;
+        s->looked = (struct dlc_mono){0};
+        credentials_release(&s->asked_with);
+        s->asked_with = *given;
+        *given = (struct credentials)CREDENTIALS_INIT;
+    }
+}
+
 /* They were given to us: there is nowhere else to look. */
-static int given_locked(struct credential_source *s, struct dlc_err *err)
+static int given_locked(struct credential_source *s, struct loop *loop, struct task *ready,
+                        struct dlc_err *err)
 {
     struct credentials given = CREDENTIALS_INIT, found = CREDENTIALS_INIT;
     struct lookup l = lookup_of(s);
@@ -332,12 +355,18 @@ static int given_locked(struct credential_source *s, struct dlc_err *err)
         found = given;
         given = (struct credentials)CREDENTIALS_INIT;
     }
+    if (rc == LOOKUP_ELSEWHERE) {
+        ask_with_locked(s, &given);
+        rc = get_locked(s, loop, ready, err);
+        goto out;
+    }
     if (rc == 0)
         rc = credentials_check(&found, err);
     if (rc < 0)
         dlc_err_prefix(err, "the tenant's credentials");
     else if (s->current == NULL || !credentials_equal(&s->current->c, &found))
         install_locked(s, &found);
+out:
     credentials_release(&given);
     credentials_release(&found);
     return rc;
@@ -353,7 +382,7 @@ int credential_source_get(struct credential_source *s, struct loop *loop, struct
     if (s->anonymous)
         return 0;
     dlc_mtx_lock(&s->mtx);
-    rc = s->keys != NULL ? given_locked(s, err) : get_locked(s, loop, ready, err);
+    rc = s->keys != NULL ? given_locked(s, loop, ready, err) : get_locked(s, loop, ready, err);
     if (rc == 0)
         *out = ref_get(s->current);
     dlc_mtx_unlock(&s->mtx);
