@@ -195,7 +195,9 @@ static int run(const struct command *cmd, int argc, char **argv)
 {
     struct asked o = {.json = false};
     const struct args_option options[] = {
-        {"from-env", 0, NULL, "Take AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN.",
+        {"from-env", 0, NULL,
+         "Take AWS_ACCESS_KEY_ID and its like, AZURE_STORAGE_* or "
+         "GOOGLE_APPLICATION_CREDENTIALS.",
          &o.from_env, NULL},
         {"from-file", 'f', "FILE", "Read them from FILE; - is standard input.", NULL, &o.file},
         {"remove", 0, NULL, "Forget those that were set.", &o.remove, NULL},
@@ -232,16 +234,19 @@ const struct command cmd_tenant_credentials = {
         "Asks for them on the terminal, without showing what is typed, unless an option says where "
         "they\n"
         "are. A file holds lines of access_key, secret_key and session_token, or a profile as in\n"
-        "~/.aws/credentials, or JSON of `aws configure export-credentials`. They are never "
-        "arguments,\n"
-        "which other users of the machine could see; the manager encrypts them and never shows "
-        "them.\n"
+        "~/.aws/credentials, or JSON of `aws configure export-credentials`, or is the file of a "
+        "service\n"
+        "account of Google. For az:// the access key is the storage account, the secret key its "
+        "key or a\n"
+        "SAS. They are never arguments, which other users of the machine could see; the manager\n"
+        "encrypts them and never shows them.\n"
         "\n"
         "--endpoint and --region go with them. --anonymous: public buckets, no keys. A tenant may "
         "do\n"
         "this with its own token.",
     .examples = "  $ dlcache tenant credentials vision\n"
                 "  $ dlcache tenant credentials vision --from-env --region eu-west-1\n"
+                "  $ dlcache tenant credentials vision --from-file service-account.json\n"
                 "  $ aws configure export-credentials | dlcache tenant credentials vision -f -\n",
     ONE_OPERAND("the name of a tenant"),
     .run = run,

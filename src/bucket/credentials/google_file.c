@@ -47,7 +47,7 @@ static int check_service(const struct lookup *l, const char *url, struct dlc_err
 {
     const char *allowed = cloud_env_get(l->env, VAR_CLOUDSDK_AUTH_TOKEN_HOST);
 
-    if (google_is_own(url) || (allowed != NULL && str_starts(url, allowed) && token_host_ok(url)))
+    if (google_is_own(url) || (allowed != NULL && strcmp(url, allowed) == 0 && token_host_ok(url)))
         return 0;
     return dlc_err_set(err, DLC_EDENIED,
                        "it names the token service %.120s, which is no https host of Google: set "

@@ -425,7 +425,7 @@ void route_tenants_put_credentials(struct http_request *r, struct http_reply *re
     struct credentials k = {0};
     const struct field fields[] = {
         {"access_key", FIELD_TEXT, false, 256, &k.access_key},
-        {"secret_key", FIELD_TEXT, false, 1024, &k.secret_key},
+        {"secret_key", FIELD_TEXT, false, 8192, &k.secret_key},
         {"session_token", FIELD_TEXT, false, 8192, &k.session_token},
         {"endpoint", FIELD_TEXT, false, 1024, &k.endpoint},
         {"region", FIELD_TEXT, false, 64, &k.region},

@@ -256,6 +256,25 @@ static enum action_result do_tenant(struct pass *p, const struct action *a, stru
     return e;
 }
 
+/* The file of a service account of Google has line ends, which the manager does not take: gives it
+ * as one line, and all else as it is. */
+static json_t *one_line(const char *text)
+{
+    json_t *doc = text[0] == '{' ? json_loads(text, 0, NULL) : NULL, *out;
+    char *line;
+
+    if (doc == NULL)
+        return json_string(text);
+    line = json_dumps(doc, JSON_COMPACT);
+    out = json_string(line != NULL ? line : text);
+    if (line != NULL)
+        explicit_bzero(line, strlen(line));
+    free(line);
+    secret_json_wipe(doc);
+    json_decref(doc);
+    return out;
+}
+
 /* A Secret's data as the manager wants it. Gives. */
 static json_t *credentials_of(const json_t *secret)
 {
@@ -270,7 +289,7 @@ static json_t *credentials_of(const json_t *secret)
 
         if (b64 != NULL && str_unbase64(b64, &text) && text.len > 0 &&
             str_is_utf8(text.data, text.len))
-            json_object_set_new(out, fields[i], json_string(str_trim(text.data)));
+            json_object_set_new(out, fields[i], one_line(str_trim(text.data)));
         secret_buf_release(&text);
     }
     return out;

@@ -43,6 +43,55 @@ static void every_form(void **state)
     keys_release(&k);
 }
 
+/* Azure's names, a connection string, and the file of a service account. */
+static void other_clouds(void **state)
+{
+    static const char *const azure[] = {
+        "AZURE_STORAGE_ACCOUNT=lab\nexport AZURE_STORAGE_KEY='a2V5=='\n",
+        "AZURE_STORAGE_CONNECTION_STRING='DefaultEndpointsProtocol=https;AccountName=lab;"
+        "AccountKey=a2V5==;EndpointSuffix=core.windows.net'\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(azure) / sizeof(azure[0]); i++) {
+        assert_int_equal(parse(azure[i]), 0);
+        assert_string_equal(k.access_key, "lab");
+        assert_string_equal(k.secret_key, "a2V5==");
+    }
+    assert_int_equal(parse("AZURE_STORAGE_ACCOUNT=lab\nAZURE_STORAGE_SAS_TOKEN=sv=1&sig=x%3D"), 0);
+    assert_string_equal(k.secret_key, "sv=1&sig=x%3D");
+    assert_int_equal(parse("{\n \"type\": \"service_account\",\n \"client_email\": \"a@b\",\n"
+                           " \"private_key\": \"-----BEGIN\\nX\"}"),
+                     0);
+    assert_string_equal(k.access_key, "a@b");
+    assert_string_equal(k.secret_key, "{\"type\":\"service_account\",\"client_email\":\"a@b\","
+                                      "\"private_key\":\"-----BEGIN\\nX\"}");
+    keys_release(&k);
+}
+
+static void of_environment(void **state)
+{
+    (void)state;
+    keys_release(&k);
+    setenv("AZURE_STORAGE_ACCOUNT", "lab", 1);
+    setenv("AZURE_STORAGE_SAS_TOKEN", "sig=x", 1);
+    assert_int_equal(keys_of_env(&k, &err), 0);
+    assert_string_equal(k.access_key, "lab");
+    assert_string_equal(k.secret_key, "sig=x");
+    keys_release(&k);
+    setenv("AWS_ACCESS_KEY_ID", "A", 1); /* half of a pair is not passed over */
+    assert_int_equal(keys_of_env(&k, &err), DLC_EINVAL);
+    keys_release(&k);
+    unsetenv("AWS_ACCESS_KEY_ID");
+    unsetenv("AZURE_STORAGE_ACCOUNT");
+    unsetenv("AZURE_STORAGE_SAS_TOKEN");
+    setenv("GOOGLE_APPLICATION_CREDENTIALS", "/nonexistent/file.json", 1);
+    assert_true(keys_of_env(&k, &err) < 0);
+    assert_non_null(strstr(err.text, "/nonexistent/file.json"));
+    unsetenv("GOOGLE_APPLICATION_CREDENTIALS");
+    keys_release(&k);
+}
+
 /* Nothing of the text is in what is said of it. */
 static void mistakes(void **state)
 {
@@ -93,8 +142,8 @@ static void environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_form),
-        cmocka_unit_test(mistakes),
+        cmocka_unit_test(every_form),     cmocka_unit_test(other_clouds),
+        cmocka_unit_test(of_environment), cmocka_unit_test(mistakes),
         cmocka_unit_test(environment),
     };
 

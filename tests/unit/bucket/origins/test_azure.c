@@ -178,6 +178,35 @@ static void test_secrets_stay_here(void **state)
     assert_int_equal(script_asked(&server), 0);
 }
 
+/* A tenant's: the account and its key, or a SAS, which no endpoint of the tenant's gets. */
+static void test_given(void **state)
+{
+    static const char *const answers[] = {OK_NINE, NULL};
+    struct bucket_keys *keys = bucket_keys_new();
+    struct attempt a;
+
+    (void)state;
+    setenv("AZURE_STORAGE_SAS_TOKEN", "sig=of-the-daemon", 1); /* not used */
+    config.keys = keys;
+    config.foreign_endpoint = true;
+    bucket_keys_set(keys, "acct", "a2V5", NULL);
+    expect_good(answers);
+    assert_true(script_saw(&server, "\r\nauthorization: SharedKey acct:"));
+    assert_false(script_saw(&server, "of-the-daemon"));
+    bucket_keys_set(keys, "acct", "sv=1&sig=hush", NULL);
+    a = get(answers);
+    assert_int_equal(a.rc, DLC_EDENIED);
+    assert_int_equal(script_asked(&server), 0);
+    config.foreign_endpoint = false;
+    expect_good(answers);
+    assert_true(script_saw(&server, "k%201?sv=1&sig=hush HTTP"));
+    bucket_keys_set(keys, "another", "a2V5", NULL);
+    a = get(answers);
+    assert_int_equal(a.rc, DLC_EDENIED);
+    assert_non_null(strstr(a.err.text, "the tenant's credentials"));
+    bucket_keys_put(&keys);
+}
+
 static void test_checksums(void **state)
 {
     static const char *const good[] = {OK
@@ -262,6 +291,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_workload_identity, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_managed_identity, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_secrets_stay_here, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_given, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_checksums, set_up, tear_down),
         cmocka_unit_test(test_listing),
         cmocka_unit_test(test_bad_listings),

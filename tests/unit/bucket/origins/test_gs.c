@@ -2,6 +2,12 @@
 /* The gs origin: its ways to prove who we are, and its checksums. */
 #include "bucket/origins/origin.h"
 
+#include <jansson.h>
+#include <openssl/evp.h>
+#include <openssl/pem.h>
+#include <openssl/rsa.h>
+#include <stdlib.h>
+
 #include "bucket/origin_run.h"
 #include "unit.h"
 
@@ -187,6 +193,67 @@ static void test_tokens_stay_here(void **state)
     }
 }
 
+/* The file of a service account, with a key made for the test. Gives. */
+static char *account_json(const char *token_uri)
+{
+    EVP_PKEY *key = EVP_RSA_gen(2048);
+    BIO *bio = BIO_new(BIO_s_mem());
+    char *pem, *text;
+    json_t *doc;
+    long n;
+
+    assert_int_equal(PEM_write_bio_PrivateKey(bio, key, NULL, NULL, 0, NULL, NULL), 1);
+    n = BIO_get_mem_data(bio, &pem);
+    doc = json_pack("{s:s, s:s, s:s%, s:s}", "type", "service_account", "client_email", "a@b",
+                    "private_key", pem, (size_t)n, "token_uri", token_uri);
+    text = json_dumps(doc, JSON_COMPACT);
+    json_decref(doc);
+    BIO_free(bio);
+    EVP_PKEY_free(key);
+    return text;
+}
+
+/* A tenant's service account: its token, until the tenant has another; never sent where the file
+ * alone says. */
+static void test_given_account(void **state)
+{
+    static const char *const answers[] = {TOKEN("one"), OK_NINE, OK_NINE,
+                                          TOKEN("two"), OK_NINE, NULL};
+    struct bucket_config c = BUCKET_CONFIG_INIT;
+    struct url u = {.scheme = URL_GS, .bucket = (char *)(uintptr_t) "my_data"};
+    char *first = account_json(server.server.url), *second = account_json(server.server.url);
+    struct origin *o = NULL;
+    struct attempt a;
+
+    (void)state;
+    c.endpoint = server.server.url;
+    c.keys = bucket_keys_new();
+    bucket_keys_set(c.keys, "a@b", first, NULL);
+    script_set(&server, answers);
+    assert_int_equal(origin_gs_new(&u, &c, 1, &o, NULL), 0);
+    origin_run_open(&lane, o);
+    a = get();
+    assert_int_equal(a.rc, DLC_EDENIED);
+    assert_non_null(strstr(a.err.text, "no https host of Google"));
+    assert_int_equal(script_asked(&server), 0);
+    origin_run_close(&lane);
+    setenv("CLOUDSDK_AUTH_TOKEN_HOST", server.server.url, 1);
+    assert_int_equal(origin_gs_new(&u, &c, 1, &o, NULL), 0);
+    origin_run_open(&lane, o);
+    expect_good();
+    expect_good();
+    assert_true(script_saw(&server, "\r\nauthorization: Bearer one\r\n"));
+    assert_int_equal(script_asked(&server), 3);
+    bucket_keys_set(c.keys, "a@b", second, NULL);
+    expect_good();
+    assert_true(script_saw(&server, "\r\nauthorization: Bearer two\r\n"));
+    origin_run_close(&lane);
+    unsetenv("CLOUDSDK_AUTH_TOKEN_HOST");
+    bucket_keys_put(&c.keys);
+    free(first);
+    free(second);
+}
+
 static void test_cancel_while_asking(void **state)
 {
     static const char *const answers[] = {"", NULL};
@@ -227,6 +294,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_metadata, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_metadata_fails, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tokens_stay_here, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_given_account, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_cancel_while_asking, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_checksum, set_up, tear_down),
     };
