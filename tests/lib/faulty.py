@@ -155,16 +155,26 @@ class Bucket:
         return contents, folders, None
 
 
+class Plain:
+    """An object without checksums, whatever it was stored with."""
+
+    crc32 = crc32c = None
+
+    def __init__(self, obj):
+        self.etag, self.size, self.slice = obj.etag, obj.size, obj.slice
+
+
 class S3(Server):
     KEY_ID, SECRET = "AKIDTESTONLY", "secret/for+tests=only"
 
-    def __init__(self, region="us-east-1", port=0, tls=False, address="127.0.0.1"):
+    def __init__(self, region="us-east-1", port=0, tls=False, address="127.0.0.1", dialect="aws"):
         self.region = region
         self.keys = {self.KEY_ID: sigv4.Key(self.SECRET)}
         self.bearers = {}       # token -> Unix time at which it expires (GCS)
         self.public = False     # answer unsigned requests too
         self.buckets = {"data": Bucket(region)}
         self.page_limit = 1000
+        self.dialect = dialect
         super().__init__(port, tls, address)
 
     def put(self, key, data, bucket="data", **how):
@@ -226,6 +236,15 @@ class S3(Server):
                             "using the specified endpoint.", "<Endpoint>%s.s3-%s.example</Endpoint><Bucket>%s</Bucket>"
                             % (name, bucket.region, name))
 
+    def check_dialect(self, req, signed_for):
+        """What Alibaba's OSS and Cloudflare's R2 refuse, unlike Amazon."""
+        if self.dialect == "oss" and not req.virtual:
+            raise sigv4.Refused(403, "SecondLevelDomainForbidden", "The bucket you are attempting to access must be "
+                                "addressed using OSS third level domain.")
+        if self.dialect == "r2" and signed_for not in (None, "auto"):
+            raise sigv4.Refused(400, "InvalidRegionName", "The region name '%s' is not valid. Must be one of: wnam, "
+                                "enam, weur, eeur, apac, auto" % signed_for)
+
     def answer(self, req):
         try:
             signed_for = self.authenticate(req)
@@ -233,6 +252,7 @@ class S3(Server):
                 bucket = self.buckets.get(req.bucket)
             if bucket is None:
                 return self.error(404, "NoSuchBucket", "The specified bucket does not exist")
+            self.check_dialect(req, signed_for)
             self.check_region(bucket, req.bucket, signed_for)
         except sigv4.Refused as e:
             response = self.error(e.status, e.code, e.message, e.extra)
@@ -263,6 +283,8 @@ class S3(Server):
             return self.error(412, "PreconditionFailed", "At least one of the preconditions you specified did not hold")
         headers = {"ETag": '"%s"' % obj.etag, "Accept-Ranges": "bytes", "Content-Type": "binary/octet-stream",
                    "Last-Modified": formatdate(self.now() - 3600, usegmt=True)}
+        if self.dialect != "aws":
+            obj = Plain(obj)
         if obj.crc32c and req.headers.get("x-amz-checksum-mode") == "ENABLED" and "range" not in req.headers:
             headers["x-amz-checksum-crc32c"] = obj.crc32c
         if obj.crc32 and req.headers.get("x-amz-checksum-mode") == "ENABLED" and "range" not in req.headers:

@@ -101,7 +101,10 @@ class Handler(BaseHTTPRequestHandler):
     def serve(self):
         owner = self.server.owner
         length = int(self.headers.get("content-length") or 0)
-        path, _, query = self.path.partition("?")
+        target = self.path
+        if target.startswith("http://"):  # we are the proxy, and the host that it names too
+            target = "/" + target[7:].partition("/")[2]
+        path, _, query = target.partition("?")
         headers = {k.lower(): v for k, v in self.headers.items()}
         req = Request(self.command, path, query, headers, self.rfile.read(length), when=time.monotonic(),
                       conn=self.server.number_of(self.request))

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "bucket/credentials/kind_i.h"
 #include "bucket/credentials/profile_i.h"
+#include "bucket/s3_dialect_i.h"
 
 /* Fixed after new. */
 struct aws {
@@ -74,6 +75,13 @@ static void choose_region_and_endpoint(struct aws *s, const struct cloud_env *en
 {
     const char *region = c->region, *endpoint = c->endpoint;
 
+    if (endpoint == NULL || endpoint[0] == '\0')
+        endpoint = profiles_endpoint(p, env, s->profile, "s3", VAR_AWS_ENDPOINT_URL_S3);
+    s->endpoint = mem_str(endpoint);
+    if (region == NULL || region[0] == '\0')
+        s->region = s3_dialect_region(endpoint);
+    if (s->region != NULL)
+        return;
     if (region == NULL || region[0] == '\0')
         region = cloud_env_get(env, VAR_AWS_REGION);
     if (region == NULL)
@@ -81,9 +89,6 @@ static void choose_region_and_endpoint(struct aws *s, const struct cloud_env *en
     if (region == NULL)
         region = profiles_get(p, s->profile, "region");
     s->region = mem_str(region);
-    if (endpoint == NULL || endpoint[0] == '\0')
-        endpoint = profiles_endpoint(p, env, s->profile, "s3", VAR_AWS_ENDPOINT_URL_S3);
-    s->endpoint = mem_str(endpoint);
 }
 
 /* It becomes part of host names. */

@@ -14,6 +14,7 @@
 
 #include "base/mem.h"
 #include "base/str.h"
+#include "bucket/s3_dialect_i.h"
 
 bool s3_region_ok(const char *region)
 {
@@ -96,7 +97,8 @@ int s3_place_new(const struct s3_place_config *c, struct s3_place **out, struct 
     char *cloud = cloud_url(c->cloud, c->region);
     struct endpoint e = {false, NULL, NULL};
     struct s3_place *p = NULL;
-    bool in_path = c->path_style == 1 || (c->path_style < 0 && c->endpoint != NULL);
+    bool in_path = c->path_style == 1 || (c->path_style < 0 && c->endpoint != NULL &&
+                                          !s3_dialect_wants_host(c->endpoint));
     int rc;
 
     if (!s3_region_ok(c->region)) {

@@ -66,6 +66,13 @@ static const struct outcome by_code[] = {
      "the bucket is in another region: set --region"},
     {"PreconditionFailed", 0, 0, DLC_ECHANGED, CHANGED, NULL},
     {"InvalidRange", 0, 0, DLC_ECHANGED, CHANGED, NULL},
+    /* Alibaba's and Cloudflare's */
+    {"SecondLevelDomainForbidden", 0, 0, DLC_EDENIED, 0,
+     "this endpoint wants the bucket's name in the host name: set --path-style=false"},
+    {"SecurityTokenExpired", 0, 0, DLC_EDENIED, EXPIRED, expired_advice},
+    {"InvalidSecurityToken", 0, 0, DLC_EDENIED, EXPIRED, expired_advice},
+    {"InvalidRegionName", 0, 0, DLC_EDENIED, 0,
+     "the request was signed for a region that is not there: set --region, to auto for R2"},
     /* Azure's */
     {"BlobNotFound", 0, 0, DLC_ENOTFOUND, 0, "there is no such object"},
     {"ContainerNotFound", 0, 0, DLC_ENOTFOUND, 0,

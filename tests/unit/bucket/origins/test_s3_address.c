@@ -2,6 +2,8 @@
 /* Where requests go: endpoints, styles, regions, and the exact encoding of keys and queries. */
 #include "bucket/origins/s3_i.h"
 
+#include "base/mem.h"
+#include "bucket/s3_dialect_i.h"
 #include "unit.h"
 
 #define AWS "https://s3.%.amazonaws.com"
@@ -128,6 +130,38 @@ static void test_object_paths(void **state)
     s3_place_free(&p);
 }
 
+/* Clouds with endpoints of their own. */
+static void test_dialects(void **state)
+{
+    static const struct {
+        const char *endpoint, *region;
+        bool host;
+    } cases[] = {
+        {"https://oss-cn-hangzhou.aliyuncs.com", "cn-hangzhou", true},
+        {"https://oss-cn-hangzhou-internal.aliyuncs.com:443/", "cn-hangzhou", true},
+        {"https://s3.oss-eu-central-1.ALIYUNCS.com", "eu-central-1", true},
+        {"https://oss-accelerate.aliyuncs.com", NULL, true},
+        {"https://cdn.aliyuncs.com", NULL, true},
+        {"https://x.r2.cloudflarestorage.com", "auto", false},
+        {"https://x.eu.r2.cloudflarestorage.com/", "auto", false},
+        {"https://aliyuncs.com.evil.org", NULL, false},
+        {"http://127.0.0.1:9000/.aliyuncs.com", NULL, false},
+        {"", NULL, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < unit_count(cases); i++) {
+        char *region = s3_dialect_region(cases[i].endpoint);
+
+        if (cases[i].region == NULL)
+            assert_null(region);
+        else
+            assert_string_equal(region, cases[i].region);
+        assert_int_equal(s3_dialect_wants_host(cases[i].endpoint), cases[i].host);
+        mem_free(&region);
+    }
+}
+
 static void test_list(void **state)
 {
     struct attempt a = {.op = ATTEMPT_LIST, .prefix = "a b/\xc3\xa9&"};
@@ -157,9 +191,9 @@ static void test_list(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_places),  cmocka_unit_test(test_bad_endpoints),
-        cmocka_unit_test(test_regions), cmocka_unit_test(test_object_paths),
-        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_places),   cmocka_unit_test(test_bad_endpoints),
+        cmocka_unit_test(test_regions),  cmocka_unit_test(test_object_paths),
+        cmocka_unit_test(test_dialects), cmocka_unit_test(test_list),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
