@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where programs in a cloud get their credentials: one loopback server that plays EC2's IMDSv2, the ECS
-container endpoint, STS AssumeRoleWithWebIdentity, and Google's metadata server and token service. The
+container endpoint, STS AssumeRoleWithWebIdentity, Google's metadata server and token service, and
+Microsoft Entra. The
 credentials are issued by a faulty.S3, which knows when they expire.
 
     with faulty.S3() as s3, clouds.Clouds(s3) as c:
@@ -83,6 +84,14 @@ class Clouds(Server):
         return {"GOOGLE_APPLICATION_CREDENTIALS": self.google_file(directory, kind),
                 "CLOUDSDK_AUTH_TOKEN_HOST": self.endpoint + "/google/token", "DLCACHE_ENDPOINT": self.s3.endpoint}
 
+    def entra_env(self, directory):
+        """A workload identity of Azure, whose federated token is exchanged at Microsoft Entra."""
+        path = os.path.join(directory, "federated-token")
+        with open(path, "w") as f:
+            f.write(self.IDENTITY + "\n")
+        return {"AZURE_FEDERATED_TOKEN_FILE": path, "AZURE_CLIENT_ID": "cid", "AZURE_TENANT_ID": "tid",
+                "AZURE_AUTHORITY_HOST": self.endpoint, "DLCACHE_ENDPOINT": self.s3.endpoint}
+
     # -- answering
 
     def classify(self, req):
@@ -95,12 +104,14 @@ class Clouds(Server):
             req.op = "gce"
         elif req.path == "/google/token":
             req.op = "google"
+        elif req.path == "/tid/oauth2/v2.0/token":
+            req.op = "entra"
         else:
             req.op = "sts"
 
     def answer(self, req):
         return {"imds-token": self.imds_token, "imds": self.imds, "ecs": self.ecs, "gce": self.gce,
-                "google": self.google, "sts": self.sts}[req.op](req)
+                "google": self.google, "entra": self.entra, "sts": self.sts}[req.op](req)
 
     def imds_token(self, req):
         ttl = req.headers.get("x-aws-ec2-metadata-token-ttl-seconds", "")
@@ -165,6 +176,16 @@ class Clouds(Server):
         kind = p.get("grant_type", "").rsplit(":", 1)[-1]
         wrong = {"jwt-bearer": self.wrong_statement, "refresh_token": self.wrong_user,
                  "token-exchange": self.wrong_exchange}.get(kind, lambda p: "grant_type " + kind)(p)
+        return self.token(wrong)
+
+    def entra(self, req):
+        p = {k: v[0] for k, v in urllib.parse.parse_qs(req.body.decode()).items()}
+        ok = (p.get("client_assertion") == self.IDENTITY and p.get("client_id") == "cid"
+              and p.get("scope") == "https://storage.azure.com/.default"
+              and p.get("client_assertion_type", "").endswith(":jwt-bearer"))
+        return self.token("" if ok else "AADSTS700016")
+
+    def token(self, wrong=""):
         if wrong:
             body = {"error": "invalid_grant", "error_description": wrong}
             return Response(400, {"Content-Type": "application/json"}, json.dumps(body).encode(), code="invalid_grant")

@@ -194,6 +194,11 @@ class S3(Server):
         self.keys[key_id] = sigv4.Key(secret, token, self.now() + ttl)
         return key_id, secret, token, self.now() + ttl
 
+    def bearer(self, ttl=3600):
+        token = "ya29.test-%d" % len(self.bearers)
+        self.bearers[token] = self.now() + ttl
+        return token
+
     # -- answering
 
     def classify(self, req):
@@ -340,8 +345,3 @@ class GCS(S3):
     def env(self, **more):
         return dict({"GS_ACCESS_KEY_ID": self.KEY_ID, "GS_SECRET_ACCESS_KEY": self.SECRET,
                      "DLCACHE_ENDPOINT": self.endpoint}, **more)
-
-    def bearer(self, ttl=3600):
-        token = "ya29.test-%d" % len(self.bearers)
-        self.bearers[token] = self.now() + ttl
-        return token
