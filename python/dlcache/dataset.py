@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, Optional, SupportsIndex, Type, Union, overlo
 from . import _dlcache
 from .errors import other_snapshot
 from .order import SEED_MASK, natural
+from .urls import join_urls
 
 __all__ = ["Dataset", "Keys", "Stats", "open"]
 
@@ -97,10 +98,12 @@ class Dataset(_dlcache.Handle):
             saves or sends them does so with it, and opens with snapshot=.
     """
 
-    def __init__(self, url: str, *, socket: Optional[str] = None, endpoint: Optional[str] = None,
+    def __init__(self, url: Union[str, Sequence[str]], *, socket: Optional[str] = None, endpoint: Optional[str] = None,
                  spawn: bool = True, anonymous: bool = False, timeout: float = 300.0,
                  refresh: bool = False, token: Optional[str] = None,
                  snapshot: Optional[str] = None) -> None:
+        if not isinstance(url, str):
+            url = join_urls(url)
         milliseconds = timeout * 1000
         if not 1 <= milliseconds < 2**32:
             raise ValueError(f"timeout is {timeout}; it must be at least 0.001 s and below 49 days")
@@ -291,7 +294,7 @@ def _snapshot_of(text: Optional[str]) -> int:
     return int(text, 16)
 
 
-def open(url: str, *, socket: Optional[str] = None, endpoint: Optional[str] = None,
+def open(url: Union[str, Sequence[str]], *, socket: Optional[str] = None, endpoint: Optional[str] = None,
          spawn: bool = True, anonymous: bool = False, timeout: float = 300.0,
          refresh: bool = False, token: Optional[str] = None,
          snapshot: Optional[str] = None) -> Dataset:
@@ -301,7 +304,8 @@ def open(url: str, *, socket: Optional[str] = None, endpoint: Optional[str] = No
 
     Args:
         url (str): ``s3://``, ``gs://``, ``az://``, ``http://``, ``https://``, ``file://``
-            or ``dlcache://NAME``, a dataset that a manager knows.
+            or ``dlcache://NAME``, a dataset that a manager knows. A list of URLs: several places of
+            one bucket as one dataset.
         socket (str): The daemon's socket. Default: as ``dlcache serve``.
         endpoint (str): S3, GCS or Azure endpoint. Default: the environment's, then the cloud's.
         spawn (bool): Start a daemon when none answers.

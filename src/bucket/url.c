@@ -40,7 +40,8 @@ static const struct {
     "file:///path or dlcache://name"
 #define LAYOUTS_TEXT "folders, flat, manifest, pairs, archive or table"
 #define OPTIONS_TEXT                                                                               \
-    "layout=" LAYOUTS_TEXT ", manifest=KEY, split=train, partition=64MB, group=yes or no; "        \
+    "layout=" LAYOUTS_TEXT ", split=train, partition=64MB, group=yes or no; samples=PREFIX, "      \
+    "targets=PREFIX, manifest=KEY, also of one split: samples-train=PREFIX; "                      \
     "latency=30ms, jitter=10ms, bandwidth=200MB (per second), errors=0.01 (0 to 1), seed=7"
 
 bool url_is_cloud(enum url_scheme scheme)
@@ -55,7 +56,7 @@ void url_release(struct url *u)
     mem_free(&u->text);
     mem_free(&u->shown);
     mem_free(&u->layout.layout);
-    mem_free(&u->layout.manifest);
+    url_parts_release(&u->layout.parts);
     mem_free(&u->layout.split);
     memset(u, 0, sizeof(*u));
 }
@@ -112,17 +113,34 @@ static int set_layout(struct url_layout *l, const char *value, struct dlc_err *e
     return bad_value("layout", value, LAYOUTS_TEXT, err);
 }
 
+static int set_part(struct url_layout *l, struct url_part part, const char *name, const char *value,
+                    struct dlc_err *err)
+{
+    if (value[0] == '\0' || (value[0] == '/' && part.kind != URL_MANIFEST))
+        return bad_value(
+            name, value,
+            part.kind == URL_MANIFEST ? "a key below the URL" : "a prefix below the URL", err);
+    if (l->parts.n == URL_PARTS_MAX)
+        return dlc_err_set(err, DLC_EINVAL, "the URL names more than %d prefixes and manifests",
+                           URL_PARTS_MAX);
+    url_parts_add(&l->parts, part, value);
+    return 0;
+}
+
 static int option_set(struct url *u, const char *name, const char *value, struct dlc_err *err)
 {
     struct url_layout *l = &u->layout;
+    struct url_part part;
     bool yes;
 
     if (strcmp(name, "layout") == 0)
         return set_layout(l, value, err);
-    if (strcmp(name, "manifest") == 0 || strcmp(name, "split") == 0) {
+    if (url_part_named(name, &part))
+        return set_part(l, part, name, value, err);
+    if (strcmp(name, "split") == 0) {
         if (value[0] == '\0')
-            return bad_value(name, value, name[0] == 'm' ? "a key" : "a name", err);
-        set_text(name[0] == 'm' ? &l->manifest : &l->split, value);
+            return bad_value(name, value, "a name", err);
+        set_text(&l->split, value);
         return 0;
     }
     if (strcmp(name, "partition") == 0)
@@ -158,8 +176,8 @@ static void add_layout(struct url *u)
 
     if (l->layout != NULL)
         add_option(u, &first, "layout", l->layout);
-    if (l->manifest != NULL)
-        add_option(u, &first, "manifest", l->manifest);
+    for (size_t i = 0; i < l->parts.n; i++)
+        add_option(u, &first, url_part_name(&l->parts.v[i]), l->parts.v[i].prefix);
     if (l->split != NULL)
         add_option(u, &first, "split", l->split);
     if (l->partition != 0) {

@@ -9,8 +9,9 @@
  * written dlcache-latency=... and are taken out of it. Anything after '?' that does not look like
  * name=value is part of the key; a name=value with an unknown name is an error that lists the known
  * ones. The same place says how the dataset is laid out (docs/datasets.md): layout=folders,
- * manifest=KEY, split=train, partition=64MB, group=yes. Keys are otherwise taken literally: no
- * percent-decoding for s3, gs, az and file.
+ * manifest=KEY, split=train, partition=64MB, group=yes; and which objects are in it:
+ * bucket/url_parts.h. Keys are otherwise taken literally: no percent-decoding for s3, gs, az and
+ * file.
  */
 #ifndef DLC_BUCKET_URL_H
 #define DLC_BUCKET_URL_H
@@ -20,6 +21,7 @@
 
 #include "base/clock.h"
 #include "base/err.h"
+#include "bucket/url_parts.h"
 
 /* The numbers go into names on disk and between nodes: a new one comes last.
  * URL_NAMED: dlcache://NAME, a dataset that a manager knows; `bucket` is its name. */
@@ -35,11 +37,11 @@ struct shape {
 
 /* How objects become samples; part of what names the dataset. */
 struct url_layout {
-    char *layout;       /* "folders" and so on; NULL: seen from the keys */
-    char *manifest;     /* key; NULL: none named */
-    char *split;        /* only this one; NULL: all */
-    uint64_t partition; /* bytes; 0: the default */
-    int group;          /* 1 yes, 0 no, -1 not said */
+    char *layout;           /* "folders" and so on; NULL: seen from the keys */
+    struct url_parts parts; /* samples, targets and manifests; none: all that is there */
+    char *split;            /* only this one; NULL: all */
+    uint64_t partition;     /* bytes; 0: the default */
+    int group;              /* 1 yes, 0 no, -1 not said */
 };
 
 struct url {

@@ -38,27 +38,48 @@ const char *layout_name(enum layout_kind kind)
     return names[kind];
 }
 
+static int apply_manifests(struct plan *p, struct dlc_err *err)
+{
+    struct manifest_source *v = NULL;
+    size_t n;
+    int rc = plan_select_manifests(p, &v, &n, err);
+
+    p->l->kind = LAYOUT_MANIFEST;
+    if (rc == 0)
+        rc = layout_manifests(p, v, n, err);
+    mem_free(&v);
+    return rc;
+}
+
 static int apply(struct plan *p, struct dlc_err *err)
 {
     struct layout *l = p->l;
     uint64_t manifest;
+    int rc = 0;
 
-    if (l->kind == LAYOUT_MANIFEST || (l->kind == LAYOUT_AUTO && l->manifest != NULL) ||
-        l->kind == LAYOUT_AUTO) {
-        plan_one_part(p);
+    if (layout_selects(l, SELECT_MANIFEST))
+        return apply_manifests(p, err);
+    if (layout_selects(l, SELECT_TARGETS)) {
+        l->kind = LAYOUT_PAIRS;
+        return layout_selected_pairs(p, err);
+    }
+    if (l->n_select == 0 && (l->kind == LAYOUT_MANIFEST || l->kind == LAYOUT_AUTO)) {
         if (layout_find_manifest(p, &manifest)) {
             l->kind = LAYOUT_MANIFEST;
-            return layout_manifest(p, manifest, err);
+            return layout_manifests(p, &(struct manifest_source){.object = manifest}, 1, err);
         }
-        if (l->manifest != NULL)
-            return dlc_err_set(err, DLC_EINVAL, "the manifest %s is not among the %llu objects",
-                               l->manifest, (unsigned long long)p->n);
         if (l->kind == LAYOUT_MANIFEST)
             return dlc_err_set(err, DLC_EINVAL,
                                "no manifest: write ?manifest=KEY, or name it manifest.csv, "
                                "manifest.jsonl, metadata.csv or metadata.jsonl");
     }
-    plan_find_parts(p);
+    if (l->n_select > 0)
+        rc = plan_select(p, err);
+    else
+        plan_one_part(p);
+    if (rc < 0)
+        return rc;
+    plan_split_parts(p);
     if (l->kind == LAYOUT_AUTO)
         l->kind = layout_is_containers(p, false)  ? LAYOUT_ARCHIVE
                   : layout_is_containers(p, true) ? LAYOUT_TABLE

@@ -33,12 +33,23 @@ enum layout_kind {
 #define LAYOUT_PARTITION ((uint64_t)64000000)
 #define LAYOUT_TARGETS   "(targets)" /* the hidden split */
 
+/* Which objects a dataset is made of, where not all that are listed. */
+enum layout_select_kind { SELECT_SAMPLES, SELECT_TARGETS, SELECT_MANIFEST };
+struct layout_select {
+    enum layout_select_kind kind;
+    const char *split; /* "": not said */
+    char *prefix;      /* of whole keys; the caller's */
+    const char *shown; /* as the user wrote it */
+    bool one;          /* the prefix is the key of an object */
+};
+
 struct layout {
     struct catalog_builder *builder; /* has the objects; gets the samples */
     enum layout_kind kind;           /* AUTO: becomes what was found */
     const char *root;                /* keys below it are seen from there: "" or ends with '/' */
-    const char *manifest;            /* its key, whole or from the root; NULL: looked for */
     const char *split;               /* only this one; NULL: all */
+    struct layout_select *select;    /* in order; borrowed */
+    size_t n_select;                 /* 0: every object that is listed */
     uint64_t partition;              /* 0: LAYOUT_PARTITION */
     int group;                       /* WebDataset groups: 1 yes, 0 no, -1: when members show it */
     unsigned parallel; /* archives and tables that are read at once, by as many threads; 0: one */

@@ -14,7 +14,8 @@ int layout_flat(struct plan *p, struct dlc_err *err)
 {
     int rc = 0;
 
-    if (p->n_parts == 1 && p->parts[0].split[0] == '\0')
+    if (p->n_parts == 1 && p->parts[0].split[0] == '\0' && p->parts[0].first == 0 &&
+        p->parts[0].end == p->n)
         return 0; /* the builder's own way */
     for (size_t k = 0; k < p->n_parts && rc == 0; k++) {
         rc = layout_begin_part(p, &p->parts[k], err);

@@ -22,11 +22,27 @@ struct plan {
     uint64_t n; /* objects */
     struct part *parts;
     size_t n_parts, cap_parts;
+    const char *begun; /* the split whose samples are added; NULL: none */
 };
 
+struct manifest_source {
+    uint64_t object;
+    const char *split; /* of all its rows; NULL: rows say it, or nobody */
+};
+
+/* layout_select.c: parts, and manifests, as they are selected. *v is given: mem_free(). */
+int plan_select(struct plan *p, struct dlc_err *err);
+int plan_select_manifests(struct plan *p, struct manifest_source **v, size_t *n,
+                          struct dlc_err *err);
+bool layout_selects(const struct layout *l, enum layout_select_kind kind);
+/* Samples and targets that are selected each by their own prefixes. */
+int layout_selected_pairs(struct plan *p, struct dlc_err *err);
+
 /* layout_parts.c */
-void plan_one_part(struct plan *p);   /* all objects in one */
-void plan_find_parts(struct plan *p); /* one for each split, if there are any */
+/* Divide parts that have no split by the folders of splits in them, if all can be. */
+void plan_split_parts(struct plan *p);
+void plan_group_parts(struct plan *p); /* parts of one split become neighbours */
+void plan_one_part(struct plan *p);    /* all objects in one */
 /* Only the split that was asked for. DLC_EINVAL: there is none of that name. */
 int plan_choose_part(struct plan *p, struct dlc_err *err);
 
@@ -63,7 +79,8 @@ struct member_sink {
     void *priv;
 };
 int layout_read_members(struct plan *p, const struct member_sink *k, struct dlc_err *err);
-int layout_manifest(struct plan *p, uint64_t j, struct dlc_err *err);
+int layout_manifests(struct plan *p, const struct manifest_source *v, size_t n,
+                     struct dlc_err *err);
 bool layout_find_manifest(struct plan *p, uint64_t *j);
 
 #endif

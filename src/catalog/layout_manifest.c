@@ -2,7 +2,7 @@
 /*
  * The layout of a manifest: each row is a sample, the object or the member of an archive that its
  * key column names (manifest_refs_i.h). A column of target files names the target of each
- * (manifest_targets_i.h).
+ * (manifest_targets_i.h). Several manifests, of one split each, make one dataset.
  *
  * Rows are kept until all are read, because the samples of a split must be neighbours and classes
  * are sorted: 24 bytes each and the texts of the other columns. All faults are counted; the first
@@ -33,7 +33,11 @@ struct row {
 struct reading {
     struct plan *p;
     struct rows rows;
-    struct refs refs;
+    struct refs refs; /* its `manifest` is the one that is read */
+    const char *of;   /* the split of all its rows; NULL: not said */
+    char **columns;   /* of all manifests */
+    size_t n_columns;
+    bool has_splits;
     struct targets targets;
     size_t key, label, split, target;
     struct name_table labels, splits;
@@ -49,24 +53,27 @@ bool layout_find_manifest(struct plan *p, uint64_t *j)
 {
     static const char *const usual[] = {"manifest.csv", "manifest.jsonl", "manifest.tsv",
                                         "metadata.csv", "metadata.jsonl", NULL};
-    const char *const one[] = {p->l->manifest, NULL};
-    const char *const *name = p->l->manifest != NULL ? one : usual;
     bool found = false;
 
-    if (p->l->manifest == NULL && p->n < 2)
-        return false;
-    for (; *name != NULL && !found; name++) {
+    for (const char *const *name = usual; p->n >= 2 && *name != NULL && !found; name++) {
         char *key = mem_fmt("%s%s", p->l->root, *name);
 
-        found = catalog_builder_find(p->l->builder, key, strlen(key), j) == 0 ||
-                (p->l->manifest != NULL &&
-                 catalog_builder_find(p->l->builder, *name, strlen(*name), j) == 0);
+        found = catalog_builder_find(p->l->builder, key, strlen(key), j) == 0;
         mem_free(&key);
     }
     return found;
 }
 
 /* ---- columns ---- */
+
+/* The key of a manifest, for messages. */
+static const char *name_of(const struct reading *g, uint64_t manifest)
+{
+    struct catalog_object o;
+
+    catalog_builder_object(g->p->l->builder, manifest, &o);
+    return o.key;
+}
 
 static size_t column_named(const struct rows *r, const char *const *names)
 {
@@ -110,7 +117,12 @@ static int find_columns(struct reading *g, struct dlc_err *err)
                                    r->source->name, r->columns[a]);
         }
     }
-    if (g->split == NO_COLUMN && g->p->l->split != NULL)
+    if (g->split != NO_COLUMN && g->of != NULL)
+        return dlc_err_set(err, DLC_EINVAL,
+                           "%s has a column named split, and is said to be of the split '%s': name "
+                           "it without a split",
+                           r->source->name, g->of);
+    if (g->split == NO_COLUMN && g->of == NULL && g->p->l->split != NULL)
         return dlc_err_set(err, DLC_EINVAL, "%s has no column named split, and split=%s is wanted",
                            r->source->name, g->p->l->split);
     return 0;
@@ -118,8 +130,8 @@ static int find_columns(struct reading *g, struct dlc_err *err)
 
 /* ---- rows ---- */
 
-static void fault_at(struct reading *g, uint64_t line, const char *column, struct catalog_text text,
-                     const char *what)
+static void fault_at(struct reading *g, uint64_t manifest, uint64_t line, const char *column,
+                     struct catalog_text text, const char *what)
 {
     struct buf shown = BUF_INIT;
 
@@ -127,16 +139,17 @@ static void fault_at(struct reading *g, uint64_t line, const char *column, struc
         return;
     str_printable(text.s, DLC_MIN(text.len, 150u), &shown);
     if (text.len > 0)
-        dlc_err_set(&g->first, DLC_EINVAL, "line %llu: %s '%s': %s", (unsigned long long)line,
-                    column, buf_str(&shown), what);
+        dlc_err_set(&g->first, DLC_EINVAL, "%s, line %llu: %s '%s': %s", name_of(g, manifest),
+                    (unsigned long long)line, column, buf_str(&shown), what);
     else
-        dlc_err_set(&g->first, DLC_EINVAL, "line %llu: %s", (unsigned long long)line, what);
+        dlc_err_set(&g->first, DLC_EINVAL, "%s, line %llu: %s", name_of(g, manifest),
+                    (unsigned long long)line, what);
     buf_release(&shown);
 }
 
 static void fault(struct reading *g, const char *what, struct catalog_text key)
 {
-    fault_at(g, g->rows.line, "key", key, what);
+    fault_at(g, g->refs.manifest, g->rows.line, "key", key, what);
 }
 
 static bool other_column(const struct reading *g, size_t k)
@@ -165,8 +178,11 @@ static int keep_cells(struct reading *g, struct dlc_err *err)
 
 static uint32_t split_of(struct reading *g)
 {
-    struct catalog_text t = rows_field(&g->rows, g->split);
+    struct catalog_text t = {g->of, g->of == NULL ? 0 : strlen(g->of)};
     char name[CATALOG_NAME_MAX];
+
+    if (g->of == NULL)
+        t = rows_field(&g->rows, g->split);
 
     split_name(t.s, t.len, name);
     return name_table_add(&g->splits, name, strlen(name));
@@ -192,17 +208,17 @@ static bool use_once(struct reading *g, uint64_t ref)
 
 static int keep_target(struct reading *g, uint32_t split, struct dlc_err *err)
 {
-    const char *column = g->rows.columns[g->target];
+    const char *column = g->columns[g->target];
     struct catalog_text t = rows_field(&g->rows, g->target);
     uint64_t ref = REF_NONE;
     bool no_memory;
 
     if (t.len > 0 && !refs_find(&g->refs, t, g->rows.line, column, &ref))
-        fault_at(g, g->rows.line, column, t, "there is no such object");
+        fault_at(g, g->refs.manifest, g->rows.line, column, t, "there is no such object");
     else if (ref == g->refs.manifest)
-        fault_at(g, g->rows.line, column, t, "that is the manifest itself");
+        fault_at(g, g->refs.manifest, g->rows.line, column, t, "that is the manifest itself");
     else if (!targets_add_row(&g->targets, split, ref, &no_memory))
-        fault_at(g, g->rows.line, "key", rows_field(&g->rows, g->key),
+        fault_at(g, g->refs.manifest, g->rows.line, "key", rows_field(&g->rows, g->key),
                  "rows of its split both have a target file and have none");
     else if (no_memory)
         return builder_no_memory(g->p->l->builder, err);
@@ -224,7 +240,7 @@ static int keep_row(struct reading *g, uint64_t ref, struct dlc_err *err)
         if (t.len > 0)
             row.label = name_table_add(&g->labels, t.s, t.len);
     }
-    if (g->split != NO_COLUMN)
+    if (g->has_splits)
         row.split = split_of(g);
     memcpy(out, &row, sizeof(row));
     g->kept.len += sizeof(row);
@@ -296,7 +312,7 @@ static void note_member_faults(struct reading *g)
             what = mem_str("the key is there twice");
         }
         if (what != NULL)
-            fault_at(g, m->line, m->column, name, what);
+            fault_at(g, m->manifest, m->line, m->column, name, what);
         mem_free(&what);
     }
 }
@@ -304,10 +320,10 @@ static void note_member_faults(struct reading *g)
 static int report_faults(const struct reading *g, struct dlc_err *err)
 {
     if (g->faults == 1)
-        return dlc_err_set(err, DLC_EINVAL, "%s, %s", g->rows.source->name, g->first.text);
+        return dlc_err_set(err, DLC_EINVAL, "%s", g->first.text);
     if (g->faults > 1)
-        return dlc_err_set(err, DLC_EINVAL, "%s, %s (the first of %llu faults)",
-                           g->rows.source->name, g->first.text, (unsigned long long)g->faults);
+        return dlc_err_set(err, DLC_EINVAL, "%s (the first of %llu faults)", g->first.text,
+                           (unsigned long long)g->faults);
     return 0;
 }
 
@@ -325,8 +341,60 @@ static int read_rows(struct reading *g, struct dlc_err *err)
         if (rc < 0)
             return rc;
     }
+    return rc;
+}
+
+/* All manifests have the same columns, and all have splits or none has. */
+static int check_columns(struct reading *g, struct dlc_err *err)
+{
+    const struct rows *r = &g->rows;
+    bool splits = g->of != NULL || g->split != NO_COLUMN, same = r->n_columns == g->n_columns;
+
+    if (g->columns == NULL) {
+        g->has_splits = splits;
+        g->n_columns = r->n_columns;
+        g->columns = mem_zero((r->n_columns + 1) * sizeof(*g->columns));
+        for (size_t k = 0; k < r->n_columns; k++)
+            g->columns[k] = mem_str(r->columns[k]);
+        return 0;
+    }
+    for (size_t k = 0; k < r->n_columns && same; k++)
+        same = strcmp(r->columns[k], g->columns[k]) == 0;
+    if (!same)
+        return dlc_err_set(err, DLC_EINVAL, "%s has other columns than the manifest before it",
+                           r->source->name);
+    if (splits != g->has_splits)
+        return dlc_err_set(err, DLC_EINVAL, "%s: of several manifests all have splits, or none has",
+                           r->source->name);
+    return 0;
+}
+
+static int read_manifest(struct reading *g, const struct manifest_source *m, struct dlc_err *err)
+{
+    struct layout *l = g->p->l;
+    struct source source;
+    int rc = l->open(l, m->object, &source, err);
+
+    if (rc < 0)
+        return rc;
+    g->refs.manifest = m->object;
+    g->of = m->split;
+    rc = rows_open(&g->rows, &source, err);
     if (rc == 0)
-        rc = report_faults(g, err);
+        rc = find_columns(g, err);
+    if (rc == 0)
+        rc = check_columns(g, err);
+    if (rc == 0)
+        rc = read_rows(g, err);
+    rows_close(&g->rows);
+    l->close(l, &source);
+    return rc;
+}
+
+static int find_members(struct reading *g, struct dlc_err *err)
+{
+    int rc = report_faults(g, err);
+
     if (rc == 0)
         rc = refs_read_archives(&g->refs, err);
     if (rc < 0)
@@ -396,7 +464,7 @@ static int add_row(struct reading *g, const struct row *row, const uint32_t *ord
 
     if (g->texts.len > 0) /* else there is no other column, and texts.p is NULL */
         cur = (struct catalog_cursor){g->texts.p + row->cells, g->texts.p + g->texts.len};
-    for (size_t k = 0; k < g->rows.n_columns; k++) {
+    for (size_t k = 0; k < g->n_columns; k++) {
         uint64_t len;
 
         if (k == g->label && order == NULL) { /* kept as a column */
@@ -419,13 +487,13 @@ static int add_split(struct reading *g, uint32_t split, const uint32_t *order, s
     struct catalog_text cells[CATALOG_COLUMNS_MAX];
     int rc = 0;
 
-    if (g->split != NO_COLUMN)
+    if (g->has_splits)
         rc = catalog_builder_split(g->p->l->builder, g->splits.v[split], false, err);
     for (size_t at = 0; at < g->kept.len && rc == 0; at += sizeof(struct row)) {
         struct row row;
 
         memcpy(&row, g->kept.p + at, sizeof(row));
-        if (g->split != NO_COLUMN && row.split != split)
+        if (g->has_splits && row.split != split)
             continue;
         if (targets_add_sample(&g->targets, at / sizeof(row),
                                catalog_builder_samples(g->p->l->builder)) < 0)
@@ -442,18 +510,18 @@ static int add_splits(struct reading *g, const uint32_t *order, struct dlc_err *
     uint32_t only = 0;
     int rc = 0;
 
-    if (g->split == NO_COLUMN)
+    if (!g->has_splits)
         return add_split(g, 0, order, err);
     if (g->p->l->split != NULL) {
         split_name(g->p->l->split, strlen(g->p->l->split), want);
         if (!name_table_find(&g->splits, want, strlen(want), &only))
             return dlc_err_set(err, DLC_EINVAL, "%s has no rows of the split '%s'",
-                               g->rows.source->name, want);
+                               name_of(g, g->refs.manifest), want);
         return add_split(g, only, order, err);
     }
     if (g->splits.n > CATALOG_SPLITS_MAX)
         return dlc_err_set(err, DLC_EINVAL, "%s has %zu different splits; at most %d are allowed",
-                           g->rows.source->name, g->splits.n, CATALOG_SPLITS_MAX);
+                           name_of(g, g->refs.manifest), g->splits.n, CATALOG_SPLITS_MAX);
     for (uint32_t k = 0; k < g->splits.n && rc == 0; k++)
         rc = add_split(g, k, order, err);
     return rc;
@@ -466,9 +534,9 @@ static int add_samples(struct reading *g, struct dlc_err *err)
     uint32_t *order = NULL;
     int rc = 0;
 
-    for (size_t k = 0; k < g->rows.n_columns && rc == 0; k++) {
+    for (size_t k = 0; k < g->n_columns && rc == 0; k++) {
         if (other_column(g, k) || (k == g->label && form == LABEL_VALUES))
-            rc = catalog_builder_column(g->p->l->builder, g->rows.columns[k], err);
+            rc = catalog_builder_column(g->p->l->builder, g->columns[k], err);
     }
     if (form != LABEL_VALUES) {
         order = mem_alloc(DLC_MAX(g->labels.n, 1u) * sizeof(*order));
@@ -483,25 +551,22 @@ static int add_samples(struct reading *g, struct dlc_err *err)
     return rc;
 }
 
-int layout_manifest(struct plan *p, uint64_t j, struct dlc_err *err)
+int layout_manifests(struct plan *p, const struct manifest_source *v, size_t n, struct dlc_err *err)
 {
     struct reading g = {.p = p};
-    struct source source;
-    int rc = p->l->open(p->l, j, &source, err);
+    int rc = 0;
 
-    if (rc < 0)
-        return rc;
-    refs_init(&g.refs, p, j);
+    refs_init(&g.refs, p);
     g.used = mem_zero(p->n / 8 + 1);
-    rc = rows_open(&g.rows, &source, err);
+    for (size_t i = 0; i < n && rc == 0; i++)
+        rc = read_manifest(&g, &v[i], err);
     if (rc == 0)
-        rc = find_columns(&g, err);
-    if (rc == 0)
-        rc = read_rows(&g, err);
+        rc = find_members(&g, err);
     if (rc == 0)
         rc = add_samples(&g, err);
-    rows_close(&g.rows);
-    p->l->close(p->l, &source);
+    for (size_t k = 0; k < g.n_columns; k++)
+        mem_free(&g.columns[k]);
+    mem_free(&g.columns);
     name_table_release(&g.labels);
     name_table_release(&g.splits);
     mem_free(&g.kept.p);

@@ -98,27 +98,33 @@ void plan_one_part(struct plan *p)
         p->parts[0].skip = DLC_MIN(p->parts[0].skip, root_skip(p, j));
 }
 
-static bool have_split(const struct plan *p, const char *name)
+struct part_list {
+    struct part *v;
+    size_t n, cap;
+};
+
+static bool have_split(const struct part_list *l, size_t from, const char *name)
 {
-    for (size_t k = 0; k < p->n_parts; k++) {
-        if (strcmp(p->parts[k].split, name) == 0)
+    for (size_t k = from; k < l->n; k++) {
+        if (strcmp(l->v[k].split, name) == 0)
             return true;
     }
     return false;
 }
 
-/* Folders directly below the root as parts; false: they are not all splits. Objects that lie in no
+/* Folders directly below a part as parts; false: they are not all splits. Objects that lie in no
  * folder are in no part; unless they are junk there must be none. */
-static bool split_parts(struct plan *p)
+static bool split_part(const struct plan *p, const struct part *whole, struct part_list *out)
 {
-    struct part whole = p->parts[0], *last;
+    size_t from = out->n;
 
-    p->n_parts = 0;
-    for (uint64_t j = 0; j < p->n; j++) {
-        struct seen s;
+    for (uint64_t j = whole->first; j < whole->end; j++) {
+        struct part *last = out->n == from ? NULL : &out->v[out->n - 1];
         const char *slash, *split;
+        struct seen s;
+        size_t skip;
 
-        plan_see(p, &whole, j, &s);
+        plan_see(p, whole, j, &s);
         slash = strchr(s.path, '/');
         if (slash == NULL) {
             if (seen_is_junk(&s))
@@ -128,43 +134,69 @@ static bool split_parts(struct plan *p)
         split = known_split(s.path, (size_t)(slash - s.path));
         if (split == NULL)
             return false;
-        last = p->n_parts == 0 ? NULL : &p->parts[p->n_parts - 1];
-        if (last != NULL && strcmp(last->split, split) == 0 &&
-            last->skip == whole.skip + (size_t)(slash + 1 - s.path)) {
+        skip = whole->skip + (size_t)(slash + 1 - s.path);
+        if (last != NULL && strcmp(last->split, split) == 0 && last->skip == skip) {
             last->end = j + 1;
             continue;
         }
-        if (have_split(p, split)) /* val/ and valid/: which one is meant? */
+        if (have_split(out, from, split)) /* val/ and valid/: which one is meant? */
             return false;
-        mem_reserve(p->parts, p->n_parts, p->cap_parts);
-        last = &p->parts[p->n_parts++];
-        *last = (struct part){
-            .first = j, .end = j + 1, .skip = whole.skip + (size_t)(slash + 1 - s.path)};
+        mem_reserve(out->v, out->n, out->cap);
+        last = &out->v[out->n++];
+        *last = (struct part){.first = j, .end = j + 1, .skip = skip};
         split_name(split, strlen(split), last->split);
     }
-    return p->n_parts > 0;
+    return out->n > from;
 }
 
-void plan_find_parts(struct plan *p)
+void plan_group_parts(struct plan *p)
 {
-    plan_one_part(p);
-    if (!split_parts(p))
-        plan_one_part(p);
+    for (size_t k = 1; k < p->n_parts; k++) {
+        struct part part = p->parts[k];
+        size_t to = k;
+
+        for (size_t i = 0; i < k; i++) {
+            if (strcmp(p->parts[i].split, part.split) == 0)
+                to = i + 1;
+        }
+        memmove(&p->parts[to + 1], &p->parts[to], (k - to) * sizeof(part));
+        p->parts[to] = part;
+    }
+}
+
+void plan_split_parts(struct plan *p)
+{
+    struct part_list list = {.n = 0};
+    bool all = p->n_parts > 0;
+
+    for (size_t k = 0; k < p->n_parts && all; k++)
+        all = p->parts[k].split[0] == '\0' && split_part(p, &p->parts[k], &list);
+    if (all) {
+        mem_free(&p->parts);
+        p->parts = list.v;
+        p->n_parts = list.n;
+        p->cap_parts = list.cap;
+        plan_group_parts(p);
+    } else {
+        mem_free(&list.v);
+    }
 }
 
 int plan_choose_part(struct plan *p, struct dlc_err *err)
 {
     char want[CATALOG_NAME_MAX];
+    size_t n = 0;
 
     if (p->l->split == NULL)
         return 0;
     split_name(p->l->split, strlen(p->l->split), want);
     for (size_t k = 0; k < p->n_parts; k++) {
-        if (strcmp(p->parts[k].split, want) == 0) {
-            p->parts[0] = p->parts[k];
-            p->n_parts = 1;
-            return 0;
-        }
+        if (strcmp(p->parts[k].split, want) == 0)
+            p->parts[n++] = p->parts[k];
+    }
+    if (n > 0) {
+        p->n_parts = n;
+        return 0;
     }
     return dlc_err_set(err, DLC_EINVAL,
                        "there is no split '%s': splits are folders train/, validation/ and test/ "
@@ -174,8 +206,9 @@ int plan_choose_part(struct plan *p, struct dlc_err *err)
 
 int layout_begin_part(struct plan *p, const struct part *part, struct dlc_err *err)
 {
-    if (part->split[0] == '\0')
+    if (part->split[0] == '\0' || (p->begun != NULL && strcmp(p->begun, part->split) == 0))
         return 0;
+    p->begun = part->split;
     return catalog_builder_split(p->l->builder, part->split, false, err);
 }
 

@@ -13,9 +13,9 @@ static bool is_archive(const char *key)
     return s != NULL && !s->tabular;
 }
 
-void refs_init(struct refs *r, struct plan *p, uint64_t manifest)
+void refs_init(struct refs *r, struct plan *p)
 {
-    *r = (struct refs){.p = p, .manifest = manifest, .last = UINT64_MAX - 1, .names = BUF_INIT};
+    *r = (struct refs){.p = p, .last = UINT64_MAX - 1, .names = BUF_INIT};
     r->wanted = mem_zero(p->n / 8 + 1);
     for (uint64_t j = 0; j < p->n; j++) {
         struct catalog_object o;
@@ -147,6 +147,7 @@ static uint64_t member_ref_of(struct refs *r, uint64_t archive, struct catalog_t
         r->members[r->n++] = (struct member_ref){.archive = archive,
                                                  .name = r->names.len,
                                                  .len = t.len,
+                                                 .manifest = r->manifest,
                                                  .line = line,
                                                  .column = column,
                                                  .also_in = REF_NONE,

@@ -23,19 +23,19 @@
 #define REF_NONE   UINT64_MAX
 
 struct member_ref {
-    uint64_t archive;   /* object that the row names, or REF_NONE: any */
-    size_t name, len;   /* in `names`: the path in the archive */
-    uint64_t line;      /* of the first row that names it */
-    const char *column; /* of that row; borrowed */
-    struct piece piece; /* where it is; length and object are set when it was found */
-    uint64_t also_in;   /* another archive that has it, or REF_NONE */
-    size_t same;        /* another reference to the same member, or SIZE_MAX */
-    bool found, used;   /* used: by a sample */
+    uint64_t archive;        /* object that the row names, or REF_NONE: any */
+    size_t name, len;        /* in `names`: the path in the archive */
+    uint64_t manifest, line; /* of the first row that names it */
+    const char *column;      /* of that row; borrowed */
+    struct piece piece;      /* where it is; length and object are set when it was found */
+    uint64_t also_in;        /* another archive that has it, or REF_NONE */
+    size_t same;             /* another reference to the same member, or SIZE_MAX */
+    bool found, used;        /* used: by a sample */
 };
 
 struct refs {
     struct plan *p;
-    uint64_t manifest; /* object */
+    uint64_t manifest; /* object: the one that is being read */
     uint64_t last;     /* object that was found last: rows are often in the order of keys */
     uint64_t n_archives;
     struct buf names;
@@ -46,7 +46,7 @@ struct refs {
     bool all;              /* read every archive */
 };
 
-void refs_init(struct refs *r, struct plan *p, uint64_t manifest);
+void refs_init(struct refs *r, struct plan *p); /* the caller sets `manifest` */
 void refs_release(struct refs *r);
 
 /* Does the text name an object, or ARCHIVE/MEMBER of an archive that there is? */

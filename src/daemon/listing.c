@@ -34,6 +34,7 @@ struct listing {
     struct cataloguer cataloguer;
     struct catalog *catalog; /* the worker's, then the dataset's */
     char *prefix;            /* what is asked for; NULL: the URL's own */
+    size_t listed;           /* listings that have ended, of list_count() */
     struct bucket_list list;
     struct bucket_stat stat;
     _Atomic uint64_t seen; /* W lane, R loop, relaxed: progress only */
@@ -138,6 +139,8 @@ static bool on_page(struct bucket_list *bl, const struct bucket_object *objects,
 
         if (o->size == 0 && str_ends(o->key, "/"))
             continue; /* the mark that consoles leave for an empty folder */
+        if (!list_takes(&l->ds->url, o->key))
+            continue;
         l->rc = catalog_builder_add(l->builder, o->key, strlen(o->key), o->size, o->etag, &l->err);
         if (l->rc < 0)
             return false;
@@ -179,6 +182,24 @@ static void on_stat(struct bucket_stat *s)
     loop_post(l->ds->node->loop, &l->task);
 }
 
+static void on_listed(struct bucket_list *bl)
+{
+    struct listing *l = bl->priv;
+
+    loop_post(l->ds->node->loop, &l->task);
+}
+
+/* One of the listings. */
+static void list_part(struct listing *l)
+{
+    mem_free(&l->prefix);
+    l->prefix = list_prefix_at(&l->ds->url, l->listed);
+    l->list =
+        (struct bucket_list){.prefix = l->prefix, .page = on_page, .done = on_listed, .priv = l};
+    l->ds->node->pending++;
+    bucket_list(l->ds->bucket, &l->list);
+}
+
 static void list_next(struct listing *l)
 {
     struct dataset *ds = l->ds;
@@ -189,6 +210,8 @@ static void list_next(struct listing *l)
     }
     if (l->rc < 0) {
         listing_end(l);
+    } else if (++l->listed < list_count(&ds->url)) {
+        list_part(l);
     } else if (catalog_builder_count(l->builder) > 0) {
         listing_catalogue(l);
     } else if (l->prefix != NULL && !str_ends(ds->url.prefix, "*")) {
@@ -200,13 +223,6 @@ static void list_next(struct listing *l)
     } else {
         listing_nothing(l);
     }
-}
-
-static void on_listed(struct bucket_list *bl)
-{
-    struct listing *l = bl->priv;
-
-    loop_post(l->ds->node->loop, &l->task);
 }
 
 /* Catalogs lie in memory that no tier accounts for, while they are made and while they are open. */
@@ -228,15 +244,11 @@ void listing_start(struct dataset *ds, listing_done_f *done)
     l->builder = catalog_builder_new();
     catalog_builder_limit(l->builder, ds->node->config->max_objects, most_catalog_bytes(ds->node));
     cataloguer_init(&l->cataloguer);
-    l->prefix = list_prefix(&ds->url);
     l->task.run = listing_on_loop;
     l->next = list_next;
-    l->list =
-        (struct bucket_list){.prefix = l->prefix, .page = on_page, .done = on_listed, .priv = l};
     ds->opening.listing = l;
     dataset_ref(ds);
-    ds->node->pending++;
-    bucket_list(ds->bucket, &l->list);
+    list_part(l);
 }
 
 /* It ends soon. */

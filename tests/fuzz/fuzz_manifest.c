@@ -5,6 +5,7 @@
  */
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/check.h"
@@ -37,17 +38,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const char *const keys[] = {"a", "b", "c.jpg", "d/e.jpg"};
     struct layout l = {.kind = LAYOUT_MANIFEST, .root = "", .open = open_it, .close = close_it};
     struct dlc_err err = DLC_ERR_INIT;
+    char name[16];
     int rc;
 
     if (size < 1)
         return 0;
     bytes = data + 1;
     n_bytes = size - 1;
-    l.manifest = names[data[0] % DLC_COUNT(names)];
+    snprintf(name, sizeof(name), "%s", names[data[0] % DLC_COUNT(names)]);
+    l.select = &(struct layout_select){SELECT_MANIFEST, "", name, name, false};
+    l.n_select = 1;
     l.builder = catalog_builder_new();
     for (unsigned i = 0; i < DLC_COUNT(keys); i++)
         catalog_builder_add(l.builder, keys[i], strlen(keys[i]), 1, "", NULL);
-    catalog_builder_add(l.builder, l.manifest, strlen(l.manifest), n_bytes, "", NULL);
+    catalog_builder_add(l.builder, name, strlen(name), n_bytes, "", NULL);
     rc = layout_apply(&l, &err);
     dlc_check(rc == 0 || (rc == DLC_EINVAL && err.text[0] != '\0'));
     dlc_check(catalog_builder_samples(l.builder) <= DLC_COUNT(keys));

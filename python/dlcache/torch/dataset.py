@@ -77,7 +77,8 @@ class Dataset(torch.utils.data.Dataset):
     the label of a manifest (an int; -1 for a sample without), a target file (decoded), the class
     in a WebDataset group, or what process() returned. Else it is the sample alone.
 
-    url               where the data lies (docs/datasets.md); a path means file://
+    url               where the data lies (docs/datasets.md); a path means file://. A list: several
+                      places of one bucket as one dataset
     split             "train", "validation" or "test"; None: all samples
     transform         called with the sample
     target_transform  called with the target
@@ -113,7 +114,8 @@ class Dataset(torch.utils.data.Dataset):
 
     _version = 0  # here, so that a subclass may set attributes before it calls __init__()
 
-    def __init__(self, url: Union[str, os.PathLike], split: Optional[str] = None,
+    def __init__(self, url: Union[str, os.PathLike, Sequence[Union[str, os.PathLike]]],
+                 split: Optional[str] = None,
                  transform: Optional[Callable] = None, target_transform: Optional[Callable] = None,
                  decode: DecodeSpec = "auto", on_error: str = "raise", *,
                  transforms: Optional[Callable] = None, target_decode: DecodeSpec = "auto",

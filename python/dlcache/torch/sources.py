@@ -14,6 +14,7 @@ from typing import Optional, Sequence, Tuple, Union
 import torch.utils.data
 
 import dlcache
+from dlcache.urls import join_urls
 
 __all__ = ["position_of", "release_views", "source_of", "split_of", "url_of"]
 
@@ -34,8 +35,10 @@ def _subset(subset: torch.utils.data.Subset, numbers: Optional[Sequence[int]]) -
     return array.array("q", (numbers[operator.index(i)] for i in subset.indices))
 
 
-def url_of(place: Union[str, os.PathLike]) -> str:
-    """A URL as it is; a path as file://."""
+def url_of(place: Union[str, os.PathLike, Sequence[Union[str, os.PathLike]]]) -> str:
+    """A URL as it is; a path as file://; several of them as one URL."""
+    if not isinstance(place, (str, bytes, os.PathLike)):
+        return join_urls([url_of(one) for one in place])
     place = os.fspath(place)
     if not isinstance(place, str):
         raise TypeError("a dataset is named by a URL or a path, not by %s" % type(place).__name__)

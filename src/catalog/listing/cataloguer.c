@@ -43,6 +43,64 @@ char *list_prefix(const struct url *u)
     return n == 0 || u->prefix[n - 1] == '/' ? NULL : mem_fmt("%s/", u->prefix);
 }
 
+/* ---- selected parts ---- */
+
+static bool is_cloud(const struct url *u)
+{
+    return u->scheme == URL_S3 || u->scheme == URL_GS;
+}
+
+/* The folder that the prefixes of a URL's parts are seen from. Gives. */
+static char *parts_root(const struct url *u)
+{
+    const char *slash = strrchr(u->prefix, '/');
+    size_t n = strlen(u->prefix);
+
+    if (!is_cloud(u))
+        return mem_str("");
+    if (n > 0 && u->prefix[n - 1] == '*')
+        return mem_strn(u->prefix, slash == NULL ? 0 : (size_t)(slash + 1 - u->prefix));
+    return n == 0 || u->prefix[n - 1] == '/' ? mem_str(u->prefix) : mem_fmt("%s/", u->prefix);
+}
+
+/* Manifests alone select nothing: their rows name what they like. */
+static bool selects(const struct url *u)
+{
+    return url_parts_have(&u->layout.parts, URL_SAMPLES);
+}
+
+size_t list_count(const struct url *u)
+{
+    return is_cloud(u) && selects(u) ? u->layout.parts.n : 1;
+}
+
+char *list_prefix_at(const struct url *u, size_t k)
+{
+    const struct url_part *p = &u->layout.parts.v[k];
+    char *root, *prefix;
+
+    if (!is_cloud(u) || !selects(u))
+        return list_prefix(u);
+    root = parts_root(u);
+    prefix = mem_fmt("%s%.*s", root, (int)url_part_len(p), p->prefix);
+    mem_free(&root);
+    return prefix;
+}
+
+bool list_takes(const struct url *u, const char *key)
+{
+    char *root;
+    bool takes = false;
+
+    if (!selects(u))
+        return true;
+    root = parts_root(u);
+    for (size_t i = 0; i < u->layout.parts.n && !takes && str_starts(key, root); i++)
+        takes = url_part_has(&u->layout.parts.v[i], key + strlen(root));
+    mem_free(&root);
+    return takes;
+}
+
 /* The folder that keys are seen from. Gives. */
 static char *root_of(const struct cataloguer *c)
 {
@@ -51,6 +109,10 @@ static char *root_of(const struct cataloguer *c)
     char *prefix = list_prefix(c->url), *root;
     struct catalog_object o = {.key = ""};
 
+    if (selects(c->url)) {
+        mem_free(&prefix);
+        return parts_root(c->url);
+    }
     if (catalog_builder_count(c->builder) > 0)
         catalog_builder_object(c->builder, 0, &o);
     if (prefix != NULL && strcmp(o.key, p) != 0) /* else the URL names one object */
@@ -313,6 +375,40 @@ static int on_progress(struct layout *l, const char *phase, uint64_t done, uint6
     return stop ? -1 : 0;
 }
 
+/* Of the URL, by whole keys. */
+static void select_parts(struct cataloguer *c, const char *root)
+{
+    const struct url_parts *parts = &c->url->layout.parts;
+    struct layout_select *v = mem_zero((parts->n + 1) * sizeof(*v));
+
+    for (size_t i = 0; i < parts->n; i++) {
+        const struct url_part *p = &parts->v[i];
+        size_t len = url_part_len(p);
+        bool star = p->prefix[len] != '\0', folder;
+        char *prefix = mem_fmt("%s%.*s", root, (int)len, p->prefix);
+        uint64_t j;
+
+        v[i] = (struct layout_select){.split = p->split, .shown = p->prefix};
+        v[i].kind = p->kind == URL_SAMPLES   ? SELECT_SAMPLES
+                    : p->kind == URL_TARGETS ? SELECT_TARGETS
+                                             : SELECT_MANIFEST;
+        v[i].one = !star && catalog_builder_find(c->builder, prefix, strlen(prefix), &j) == 0;
+        folder = !star && !v[i].one && p->kind != URL_MANIFEST && !str_ends(prefix, "/");
+        v[i].prefix = mem_fmt("%s%s", prefix, folder ? "/" : "");
+        mem_free(&prefix);
+    }
+    c->layout.select = v;
+    c->layout.n_select = parts->n;
+}
+
+static void release_parts(struct cataloguer *c)
+{
+    for (size_t i = 0; i < c->layout.n_select; i++)
+        mem_free(&c->layout.select[i].prefix);
+    mem_free(&c->layout.select);
+    c->layout.n_select = 0;
+}
+
 static int set_layout(struct cataloguer *c, const char *root, struct dlc_err *err)
 {
     const struct url_layout *u = &c->url->layout;
@@ -320,7 +416,6 @@ static int set_layout(struct cataloguer *c, const char *root, struct dlc_err *er
     c->layout = (struct layout){
         .builder = c->builder,
         .root = root,
-        .manifest = u->manifest,
         .split = u->split,
         .partition = u->partition,
         .group = u->group,
@@ -332,6 +427,7 @@ static int set_layout(struct cataloguer *c, const char *root, struct dlc_err *er
         .progress = on_progress,
         .priv = c,
     };
+    select_parts(c, root);
     if (u->layout != NULL && !layout_parse(u->layout, &c->layout.kind))
         return dlc_err_set(err, DLC_EINVAL, "there is no layout '%.60s'", u->layout);
     return 0;
@@ -354,6 +450,7 @@ int cataloguer_run(struct cataloguer *c, const char *path, struct dlc_err *err)
                  layout_name(c->layout.kind), (unsigned long long)catalog_builder_count(c->builder),
                  (unsigned long long)catalog_builder_samples(c->builder));
     bucket_close(&c->bucket);
+    release_parts(c);
     mem_free(&root);
     return rc;
 }

@@ -62,5 +62,10 @@ struct chunk_id derived_chunk_id(struct name_hash disk_id, const char *key, cons
 
 /* The prefix to list for a URL; NULL: the URL's own prefix. Gives. */
 char *list_prefix(const struct url *u);
+/* The same where the URL selects parts: so many listings, one after the other, and of the keys that
+ * they show those that are taken. */
+size_t list_count(const struct url *u);
+char *list_prefix_at(const struct url *u, size_t k);
+bool list_takes(const struct url *u, const char *key);
 
 #endif

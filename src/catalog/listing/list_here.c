@@ -11,6 +11,7 @@
 
 struct listing {
     struct catalog_builder *builder;
+    const struct url *url;
     void (*seen)(void *priv, uint64_t objects);
     void *priv;
     int rc;
@@ -25,6 +26,8 @@ static bool on_page(struct bucket_list *l, const struct bucket_object *objects, 
         if (objects[i].size == 0 && str_ends(objects[i].key, "/"))
             continue; /* the mark that consoles leave for an empty folder: the daemon skips it too
                        */
+        if (!list_takes(s->url, objects[i].key))
+            continue;
         s->rc = catalog_builder_add(s->builder, objects[i].key, strlen(objects[i].key),
                                     objects[i].size, objects[i].etag, &s->err);
     }
@@ -55,8 +58,13 @@ static int list_bucket(const struct bucket_config *bc, const struct url *u, stru
     struct bucket *b = NULL;
     int rc = bucket_open(u, bc, &b, err);
 
-    if (rc == 0)
-        rc = bucket_list_wait(b, prefix, on_page, s, err);
+    s->url = u;
+    for (size_t k = 0; k < list_count(u) && rc == 0 && s->rc == 0; k++) {
+        char *one = list_prefix_at(u, k);
+
+        rc = bucket_list_wait(b, one, on_page, s, err);
+        mem_free(&one);
+    }
     if (s->rc < 0) {
         *err = s->err;
         rc = s->rc;

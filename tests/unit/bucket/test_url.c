@@ -39,6 +39,10 @@ static const struct good goods[] = {
      "file:///d?layout=folders&group=no"},
     {"s3://bkt/a/?split=val&manifest=m/x.csv?latency=1s", URL_S3, "bkt", "a/",
      "s3://bkt/a/?manifest=m/x.csv&split=val"},
+    {"s3://bkt/a/?split=test&samples-train=x/&samples-train=y*&targets-train=z", URL_S3, "bkt",
+     "a/", "s3://bkt/a/?samples-train=x/&samples-train=y*&targets-train=z&split=test"},
+    {"http://h/a/?q=1&dlcache-manifest-test=t.csv&dlcache-samples=x", URL_HTTP, "h", "/a/?q=1",
+     "http://h/a/?q=1&dlcache-manifest-test=t.csv&dlcache-samples=x"},
     {"s3://bkt/a?partition=1MB", URL_S3, "bkt", "a", "s3://bkt/a?partition=1000000"},
     {"http://h/p?x=1&dlcache-layout=flat&y", URL_HTTP, "h", "/p?x=1&y",
      "http://h/p?x=1&y&dlcache-layout=flat"},
@@ -138,6 +142,7 @@ static const struct {
     {"file:///a?colour=red", "'colour' is unknown; the options are layout=folders"},
     {"file:///a?layout=tar", "layout has the value 'tar'; write folders"},
     {"file:///a?manifest=", "write a key"},
+    {"file:///a?samples-train=/x", "write a prefix below the URL"},
     {"file:///a?split=", "write a name"},
     {"file:///a?partition=0", "write a size such as 64MB"},
     {"file:///a?group=maybe", "write yes or no"},
@@ -239,7 +244,9 @@ static void test_layout(void **state)
     assert_int_equal(
         url_parse(&u, "file:///d?group=yes&manifest=m&split=s&partition=2&layout=table", NULL), 0);
     assert_string_equal(u.layout.layout, "table");
-    assert_string_equal(u.layout.manifest, "m");
+    assert_int_equal(u.layout.parts.n, 1);
+    assert_int_equal(u.layout.parts.v[0].kind, URL_MANIFEST);
+    assert_string_equal(u.layout.parts.v[0].prefix, "m");
     assert_string_equal(u.layout.split, "s");
     assert_int_equal(u.layout.partition, 2);
     assert_int_equal(u.layout.group, 1);
@@ -367,6 +374,30 @@ static void test_long(void **state)
     mem_free(&text);
 }
 
+static void test_parts(void **state)
+{
+    static const struct {
+        const char *prefix, *key;
+        bool has;
+    } rows[] = {
+        {"a", "a", true},           {"a", "a/b", true},       {"a", "ab", false},
+        {"a/", "a/b", true},        {"a/", "a", false},       {"a*", "ab", true},
+        {"a*", "b", false},         {"a/b*", "a/bc/d", true}, {"a/b.c", "a/b.c", true},
+        {"a/b.c", "a/b.cd", false},
+    };
+
+    (void)state;
+    for (unsigned i = 0; i < DLC_COUNT(rows); i++) {
+        struct url_parts parts = {.n = 0};
+        struct url_part part;
+
+        assert_true(url_part_named("samples", &part));
+        url_parts_add(&parts, part, rows[i].prefix);
+        assert_int_equal(url_part_has(&parts.v[0], rows[i].key), rows[i].has);
+        url_parts_release(&parts);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -374,7 +405,7 @@ int main(void)
         cmocka_unit_test(test_lengths), cmocka_unit_test(test_no_leak),
         cmocka_unit_test(test_good),    cmocka_unit_test(test_bad),
         cmocka_unit_test(test_shape),   cmocka_unit_test(test_secrets_stay_out),
-        cmocka_unit_test(test_long),
+        cmocka_unit_test(test_parts),   cmocka_unit_test(test_long),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -101,6 +101,18 @@ static struct world world_of(const char *const *keys, const char *manifest)
     return w;
 }
 
+/* As ?manifest=NAME, from the root. */
+static void select_manifest(struct world *w, const char *name)
+{
+    static struct layout_select one;
+    static char key[64];
+
+    snprintf(key, sizeof(key), "%s%s", w->l.root, name);
+    one = (struct layout_select){SELECT_MANIFEST, "", key, name, false};
+    w->l.select = &one;
+    w->l.n_select = 1;
+}
+
 static struct catalog *apply(struct world *w, enum layout_kind expected)
 {
     struct dlc_err err = DLC_ERR_INIT;
@@ -319,7 +331,7 @@ static void test_csv_forms(void **state)
 
     (void)state;
     /* first column for want of a name; keys from the manifest's folder; numbers are classes */
-    w.l.manifest = "s/m.csv";
+    select_manifest(&w, "s/m.csv");
     c = apply(&w, LAYOUT_MANIFEST);
     assert_int_equal(catalog_classes(c), 8);
     expect(c, LIST("s/b=7:7", "s/a=2:2"));
@@ -327,7 +339,7 @@ static void test_csv_forms(void **state)
     /* no header */
     w = world_of(LIST("s/m.csv", "s/a", "s/b"), "a,x,1\nb,y,2");
     w.l.root = "s/";
-    w.l.manifest = "m.csv";
+    select_manifest(&w, "m.csv");
     c = apply(&w, LAYOUT_MANIFEST);
     expect(c, LIST("s/a=0:x", "s/b=1:y"));
     assert_string_equal(catalog_column_name(c, 0), "column3");
@@ -404,7 +416,7 @@ static void test_missing_manifest(void **state)
     w.l.kind = LAYOUT_MANIFEST;
     refused(&w, "?manifest=KEY");
     w = world_of(LIST("a", "b"), "");
-    w.l.manifest = "nope.csv";
+    select_manifest(&w, "nope.csv");
     refused(&w, "nope.csv is not among");
     w = world_of(LIST("manifest.csv", "a"), "key\na\n");
     w.l.split = "train";
@@ -696,7 +708,7 @@ static void test_members(void **state)
     shelf_release(&f);
     shelf_add(&w, "s/b.tar", LIST("y/1", "x/2"));
     assert_int_equal(catalog_builder_add(w.l.builder, "s/m.csv", 7, w.len, "e", NULL), 0);
-    w.l.manifest = "s/m.csv";
+    select_manifest(&w, "s/m.csv");
     c = apply(&w, LAYOUT_MANIFEST);
     expect(c, LIST("s/b.tar/y/1=7:7", "s/b.tar/x/2=0:0"));
     catalog_close(&c);
@@ -792,6 +804,142 @@ static void test_bad_target_files(void **state)
     }
 }
 
+/* ---- selections ---- */
+
+static struct layout_select chosen[8];
+
+/* "train a/", " b/", "=test m.csv", "+train t/": samples, samples of no split, a manifest, targets */
+static void choose(struct world *w, const char *const *what)
+{
+    w->l.n_select = 0;
+    w->l.select = chosen;
+    for (; *what != NULL; what++) {
+        struct layout_select *s = &chosen[w->l.n_select++];
+        const char *text = *what, *space;
+        static char splits[8][16];
+
+        *s = (struct layout_select){.kind = SELECT_SAMPLES};
+        if (*text == '=' || *text == '+')
+            s->kind = *text++ == '=' ? SELECT_MANIFEST : SELECT_TARGETS;
+        space = strchr(text, ' ');
+        snprintf(splits[s - chosen], 16, "%.*s", (int)(space - text), text);
+        s->split = splits[s - chosen];
+        s->prefix = (char *)(uintptr_t)(space + 1);
+        s->shown = s->prefix;
+        s->one = strchr(s->prefix, '.') != NULL;
+    }
+}
+
+static void test_select_samples(void **state)
+{
+    const char *const *keys = LIST("a/cat/1", "a/dog/2", "b/dog/3", "b2/x/4", "c/cow/5", "d.jpg");
+    struct world w = world_of(keys, NULL);
+    struct catalog *c;
+
+    (void)state;
+    choose(&w, LIST("train b/", "test c/", "train a/"));
+    c = apply(&w, LAYOUT_FOLDERS); /* those of one split together, in the order of the selection */
+    expect(c, LIST("b/dog/3=2:dog", "a/cat/1=0:cat", "a/dog/2=2:dog", "c/cow/5=1:cow"));
+    expect_split(c, "train", 0, 3);
+    expect_split(c, "test", 3, 1);
+    catalog_close(&c);
+    w = world_of(keys, NULL);
+    w.l.split = "train";
+    choose(&w, LIST("train b/", "test c/", "train a/"));
+    c = apply(&w, LAYOUT_FOLDERS);
+    expect(c, LIST("b/dog/3=1:dog", "a/cat/1=0:cat", "a/dog/2=1:dog"));
+    catalog_close(&c);
+    w = world_of(keys, NULL);
+    choose(&w, LIST(" d.jpg", " b/dog/"));
+    c = apply(&w, LAYOUT_FLAT);
+    expect(c, LIST("d.jpg", "b/dog/3"));
+    catalog_close(&c);
+    /* each of them has splits inside */
+    w = world_of(LIST("a/test/1", "a/train/2", "b/train/3", "b/val/4", "z"), NULL);
+    choose(&w, LIST(" b/", " a/"));
+    c = apply(&w, LAYOUT_FLAT);
+    expect(c, LIST("b/train/3", "a/train/2", "b/val/4", "a/test/1"));
+    expect_split(c, "train", 0, 2);
+    expect_split(c, "validation", 2, 1);
+    expect_split(c, "test", 3, 1);
+    catalog_close(&c);
+}
+
+static void test_select_targets(void **state)
+{
+    const char *const *keys =
+        LIST("m/1.png", "m/s/2.png", "n/3.x", "p/1.jpg", "p/s/2.jpg", "q/3.jpg");
+    struct world w = world_of(keys, NULL);
+    struct catalog *c;
+
+    (void)state;
+    choose(&w, LIST("train p/", "+train m/", "test q/", "+test n/"));
+    c = apply(&w, LAYOUT_PAIRS);
+    expect(c, LIST("p/1.jpg", "p/s/2.jpg", "q/3.jpg"));
+    expect_target(c, 0, "m/1.png");
+    expect_target(c, 1, "m/s/2.png");
+    expect_target(c, 2, "n/3.x");
+    expect_split(c, "test", 2, 1);
+    catalog_close(&c);
+    w = world_of(keys, NULL);
+    choose(&w, LIST("train p/", "+train n/"));
+    refused(&w, "p/1.jpg has no target of its name");
+    w = world_of(LIST("m/1.a", "n/1.b", "p/1.jpg"), NULL);
+    choose(&w, LIST(" p/", "+ n/", "+ m/"));
+    refused(&w, "p/1.jpg has several targets");
+}
+
+static void test_select_manifests(void **state)
+{
+    const char *const *keys = LIST("t.csv", "v.csv", "a", "b");
+    struct world w = world_of(keys, "key,label\na,7\n");
+    struct catalog *c;
+
+    (void)state;
+    choose(&w, LIST("=train t.csv", "=test v.csv"));
+    refused(&w,
+            "v.csv, line 2: key 'a': the key is there twice"); /* both have the same rows here */
+    w = world_of(keys, "key,label\na,7\n");
+    w.l.split = "test";
+    choose(&w, LIST("=train t.csv", "=test v.csv"));
+    c = apply(&w, LAYOUT_MANIFEST);
+    expect(c, LIST("a=7:7"));
+    expect_split(c, "test", 0, 1);
+    catalog_close(&c);
+    w = world_of(keys, "key,split\na,x\n");
+    choose(&w, LIST("=train t.csv"));
+    refused(&w, "t.csv has a column named split, and is said to be of the split 'train'");
+    w = world_of(keys, "key\na\n");
+    choose(&w, LIST("=train t.csv", "= v.csv"));
+    refused(&w, "v.csv: of several manifests all have splits, or none has");
+    w = world_of(keys, "key\na\n");
+    choose(&w, LIST("=train u.csv"));
+    refused(&w, "the manifest u.csv is not among");
+    w = world_of(keys, "key\na\n");
+    w.l.split = "val";
+    choose(&w, LIST("=train t.csv"));
+    refused(&w, "no manifest of the split 'validation'");
+}
+
+static void test_bad_selections(void **state)
+{
+    const char *const *keys = LIST("a/b/1", "a/c/2", "m/1");
+    struct dlc_err err = DLC_ERR_INIT;
+    struct world w = world_of(keys, NULL);
+
+    (void)state;
+    choose(&w, LIST("train a/", "test a/c/"));
+    refused(&w, "a/c/2 is below two of the selected prefixes");
+    w = world_of(keys, NULL);
+    choose(&w, LIST("train a/b/", " a/c/"));
+    refused(&w, "with a split and without one");
+    w = world_of(keys, NULL);
+    choose(&w, LIST("train a/", "test x/"));
+    assert_int_equal(layout_apply(&w.l, &err), DLC_ENOTFOUND);
+    assert_non_null(strstr(err.text, "no object below 'x/'"));
+    catalog_builder_free(&w.l.builder);
+}
+
 static int stop(struct layout *l, const char *phase, uint64_t done, uint64_t total)
 {
     (void)l, (void)phase, (void)done, (void)total;
@@ -838,6 +986,10 @@ int main(void)
         cmocka_unit_test(test_bad_members),
         cmocka_unit_test(test_target_files),
         cmocka_unit_test(test_bad_target_files),
+        cmocka_unit_test(test_select_samples),
+        cmocka_unit_test(test_select_targets),
+        cmocka_unit_test(test_select_manifests),
+        cmocka_unit_test(test_bad_selections),
         cmocka_unit_test(test_archives_at_once),
         cmocka_unit_test(test_archives_at_once_fail),
         cmocka_unit_test(test_stopped),
