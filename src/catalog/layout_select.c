@@ -119,6 +119,22 @@ int plan_select(struct plan *p, struct dlc_err *err)
     return rc;
 }
 
+/* Manifests say what is a sample: selected samples of a split that has none would be left out. */
+static int check_has_manifest(const struct layout *l, const struct layout_select *s,
+                              struct dlc_err *err)
+{
+    for (size_t i = 0; i < l->n_select; i++) {
+        const struct layout_select *m = &l->select[i];
+
+        if (m->kind == SELECT_MANIFEST &&
+            (m->split[0] == '\0' || s->split[0] == '\0' || strcmp(m->split, s->split) == 0))
+            return 0;
+    }
+    return dlc_err_set(err, DLC_EINVAL,
+                       "'%.300s' of the split %s is selected, and no manifest is of that split",
+                       s->shown, s->split);
+}
+
 int plan_select_manifests(struct plan *p, struct manifest_source **v, size_t *n,
                           struct dlc_err *err)
 {
@@ -138,6 +154,8 @@ int plan_select_manifests(struct plan *p, struct manifest_source **v, size_t *n,
 
             if (part.first == part.end)
                 return nothing(s, err);
+            if (check_has_manifest(l, s, err) < 0)
+                return DLC_EINVAL;
             continue;
         }
         if (want[0] != '\0' && s->split[0] != '\0' && strcmp(want, s->split) != 0)
@@ -162,6 +180,7 @@ static int target_of(const struct plan *p, const struct part *targets, size_t n,
 {
     char stem[2 * CATALOG_KEY_MAX + 2];
     unsigned found = 0;
+    bool none = true; /* no targets are selected for the split */
     struct seen s, t;
 
     plan_see(p, part, j, &s);
@@ -171,6 +190,7 @@ static int target_of(const struct plan *p, const struct part *targets, size_t n,
 
         if (strcmp(targets[k].split, part->split) != 0)
             continue;
+        none = false;
         catalog_builder_object(p->l->builder, targets[k].first, &first);
         memcpy(stem, first.key, skip);
         memcpy(stem + skip, s.path, len);
@@ -185,7 +205,9 @@ static int target_of(const struct plan *p, const struct part *targets, size_t n,
             found++;
         }
     }
-    if (found == 1)
+    if (none)
+        *target = UINT64_MAX;
+    if (none || found == 1)
         return 0;
     return dlc_err_set(err, DLC_EINVAL,
                        found == 0 ? "%.300s has no target of its name below the selected prefixes"
@@ -233,7 +255,9 @@ int layout_selected_pairs(struct plan *p, struct dlc_err *err)
     if (rc == 0)
         rc = catalog_builder_split(p->l->builder, LAYOUT_TARGETS, true, err);
     for (uint64_t i = 0; i < n && rc == 0; i++) {
-        rc = catalog_builder_target(p->l->builder, i, n + i, err);
+        if (list[i] == UINT64_MAX)
+            continue;
+        rc = catalog_builder_target(p->l->builder, i, catalog_builder_samples(p->l->builder), err);
         if (rc == 0)
             rc = layout_add_whole(p, list[i], SAMPLE_NO_LABEL, err);
     }

@@ -160,8 +160,7 @@ json_t *build_dataset_body(const char *ns, const char *name, const struct spec_d
 
 json_t *build_dataset_body_of(const char *ns, const char *name, const struct dataset_spec *s)
 {
-    const struct spec_data d = {.bucket = s->bucket, .endpoint = s->endpoint};
-    json_t *b = build_dataset_body(ns, name, &d);
+    json_t *b = build_dataset_body(ns, name, &s->data);
 
     if (s->splits != NULL)
         json_object_set_new(b, "splits", json_deep_copy(s->splits));

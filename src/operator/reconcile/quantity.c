@@ -185,100 +185,42 @@ const char *spec_pod(const char *dltpod, const char *job, int rank, char out[sta
 
 /* ---- where the data is ---- */
 
-/* The folder that all keys have in common, in bytes of `a`. */
-static size_t common_folder(const char *a, size_t len, const char *b)
+/* One option of the URL for each prefix: bucket/url_parts.h. */
+static void add_parts(struct buf *b, const char *kind, const char *split, const json_t *list)
 {
-    size_t n = 0;
+    const char *web = str_starts(buf_str(b), "http") ? "dlcache-" : "";
+    size_t n = json_is_array(list) ? json_array_size(list) : list != NULL;
 
-    while (n < len && a[n] == b[n] && b[n] != '\0')
-        n++;
-    while (n > 0 && a[n - 1] != '/')
-        n--;
-    return n;
-}
+    for (size_t i = 0; i < n; i++) {
+        const json_t *one = json_is_array(list) ? json_array_get(list, i) : list;
 
-static const char *folder_of_keys(const struct spec_data *d, size_t *len)
-{
-    const char *first = NULL;
-
-    *len = 0;
-    for (unsigned i = 0; i < SPEC_SPLITS; i++) {
-        const char *all[] = {d->keys[i].samples, d->keys[i].targets, d->keys[i].manifests};
-
-        for (unsigned k = 0; k < DLC_COUNT(all); k++) {
-            if (all[k] == NULL)
-                continue;
-            if (first == NULL) {
-                first = all[k];
-                *len = strlen(first);
-            }
-            *len = common_folder(first, *len, all[k]);
-        }
+        buf_addc(b, strchr(buf_str(b), '?') != NULL ? '&' : '?');
+        buf_addf(b, "%s%s-%s=%s", web, kind, split, json_string_value(one));
     }
-    return first;
-}
-
-/* One manifest for all splits is an option of the URL; several are for the program alone. */
-static const char *manifest_of_keys(const struct spec_data *d)
-{
-    const char *one = NULL;
-
-    for (unsigned i = 0; i < SPEC_SPLITS; i++) {
-        const char *m = d->keys[i].manifests;
-
-        if (m != NULL && one != NULL && strcmp(m, one) != 0)
-            return NULL;
-        one = m != NULL ? m : one;
-    }
-    return one;
 }
 
 char *spec_url(const struct spec_data *d)
 {
+    bool bare = strstr(d->bucket, "://") == NULL;
     struct buf b = BUF_INIT;
-    size_t len;
-    const char *folder = folder_of_keys(d, &len), *manifest = manifest_of_keys(d);
-    bool bare = strstr(d->bucket, "://") == NULL, options = strchr(d->bucket, '?') != NULL;
 
     buf_addf(&b, "%s%s", bare ? "s3://" : "", d->bucket);
-    if (bare)
+    if (bare ||
+        (d->keys_json != NULL && strchr(d->bucket, '?') == NULL && !str_ends(d->bucket, "/")))
         buf_addc(&b, '/');
-    if (folder != NULL && !options) {
-        if (b.data[b.len - 1] != '/')
-            buf_addc(&b, '/');
-        buf_add(&b, folder, len);
-        if (manifest != NULL) {
-            buf_adds(&b, str_starts(b.data, "http") ? "?dlcache-manifest=" : "?manifest=");
-            str_uri_encode(manifest + len, strlen(manifest + len), true, &b);
-        }
+    for (unsigned i = 0; i < SPEC_SPLITS; i++) {
+        add_parts(&b, "samples", spec_splits[i], d->keys[i].samples);
+        add_parts(&b, "targets", spec_splits[i], d->keys[i].targets);
+        add_parts(&b, "manifest", spec_splits[i], d->keys[i].manifests);
     }
     return buf_take(&b);
-}
-
-/* Is the folder at the beginning of a key one that a node takes for this split? */
-static bool is_folder_of(const char *key, unsigned split)
-{
-    static const char *const names[SPEC_SPLITS][4] = {
-        {"train/", "training/"}, {"validation/", "valid/", "val/"}, {"test/"}};
-
-    for (unsigned i = 0; i < DLC_COUNT(names[0]); i++)
-        if (names[split][i] != NULL && str_starts(key, names[split][i]))
-            return true;
-    return false;
 }
 
 unsigned spec_url_splits(const struct spec_data *d)
 {
     unsigned found = 0;
-    size_t len;
 
-    folder_of_keys(d, &len);
-    for (unsigned i = 0; i < SPEC_SPLITS; i++) {
-        if (!d->has_keys[i])
-            continue;
-        if (d->keys[i].samples == NULL || !is_folder_of(d->keys[i].samples + len, i))
-            return 0;
-        found |= 1u << i;
-    }
+    for (unsigned i = 0; i < SPEC_SPLITS; i++)
+        found |= d->has_keys[i] ? 1u << i : 0;
     return found;
 }

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/json.h"
+#include "base/mem.h"
 #include "base/str.h"
 
 const char *const spec_splits[SPEC_SPLITS] = {"train", "validation", "test"};
@@ -236,6 +237,75 @@ static bool is_label(const char *s)
 
 /* ---- a job ---- */
 
+/* What cannot be an option of the dataset's URL would select something else. */
+static bool check_prefix(const struct at *a, const char *field, const json_t *one)
+{
+    const char *s = json_string_value(one);
+
+    if (s == NULL || s[0] == '\0' || strlen(s) > 1024)
+        return wrong(a, field, "must be a prefix of 1 to 1024 characters, or a list of them");
+    if (s[0] == '/')
+        return wrong(a, field, "'%.60s': a key does not begin with '/'", s);
+    if (strpbrk(s, "&?") != NULL)
+        return wrong(a, field, "'%.60s' has '&' or '?' in it, which cannot be selected", s);
+    for (; *s != '\0'; s++)
+        if ((unsigned char)*s < ' ' || *s == 0x7f)
+            return wrong(a, field, "has a control character in it");
+    return true;
+}
+
+static bool read_prefixes(const struct at *a, const char *field, const json_t **out)
+{
+    const json_t *v = json_object_get(a->o, field), *one;
+    size_t i;
+
+    if (v == NULL)
+        return true;
+    if (json_is_array(v) && (json_array_size(v) == 0 || json_array_size(v) > SPEC_PREFIXES_MAX))
+        return wrong(a, field, "must have 1 to %d prefixes", SPEC_PREFIXES_MAX);
+    if (!json_is_array(v) && !check_prefix(a, field, v))
+        return false;
+    json_array_foreach(v, i, one)
+    {
+        if (!check_prefix(a, field, one))
+            return false;
+    }
+    *out = v;
+    return true;
+}
+
+/* Of a split: targets and samples are of something, and manifests are of all splits or of none. */
+static bool check_keys(const struct at *one, const struct spec_data *d, unsigned split)
+{
+    const struct spec_keys *k = &d->keys[split];
+
+    if (k->samples == NULL && k->manifests == NULL)
+        return wrong(one, "", "samples or manifests must be said");
+    for (unsigned i = 0; i < split; i++)
+        if (d->has_keys[i] && (d->keys[i].manifests == NULL) != (k->manifests == NULL))
+            return wrong(one, "", "of several splits all have manifests, or none has");
+    return true;
+}
+
+static bool check_url(const struct at *keys, const struct spec_data *d)
+{
+    char *url;
+    size_t len;
+
+    if (keys->o == NULL || d->bucket == NULL)
+        return true;
+    url = spec_url(d);
+    if (str_starts(url, "http") && strchr(url, '#') != NULL) {
+        mem_free(&url);
+        return wrong(keys, "", "of an http bucket cannot have '#' in them");
+    }
+    len = strlen(url);
+    mem_free(&url);
+    return len <= SPEC_URL_MAX ||
+           wrong(keys, "", "with the bucket they are a URL of %zu bytes; at most %d", len,
+                 SPEC_URL_MAX);
+}
+
 static bool read_keys(const struct at *data, struct spec_data *d)
 {
     struct at keys, one;
@@ -245,13 +315,14 @@ static bool read_keys(const struct at *data, struct spec_data *d)
     d->keys_json = keys.o;
     for (unsigned i = 0; keys.o != NULL && i < SPEC_SPLITS; i++) {
         if (!into(&one, &keys, spec_splits[i]) ||
-            !read_text(&one, "samples", 1024, &d->keys[i].samples) ||
-            !read_text(&one, "targets", 1024, &d->keys[i].targets) ||
-            !read_text(&one, "manifests", 1024, &d->keys[i].manifests))
+            !read_prefixes(&one, "samples", &d->keys[i].samples) ||
+            !read_prefixes(&one, "targets", &d->keys[i].targets) ||
+            !read_prefixes(&one, "manifests", &d->keys[i].manifests) ||
+            (one.o != NULL && !check_keys(&one, d, i)))
             return false;
         d->has_keys[i] = one.o != NULL;
     }
-    return true;
+    return check_url(&keys, d);
 }
 
 static bool read_data(const struct at *job, struct spec_data *d)
@@ -376,6 +447,12 @@ int spec_parse(struct spec *s, const json_t *object, struct dlc_err *err)
     return begin(&a, object, err) && read_spec(s, &a) ? 0 : DLC_EINVAL;
 }
 
+static bool read_data_of(const struct at *a, struct dataset_spec *s)
+{
+    s->data = (struct spec_data){.bucket = s->bucket, .endpoint = s->endpoint};
+    return read_keys(a, &s->data);
+}
+
 int dataset_spec_parse(struct dataset_spec *s, const json_t *object, struct dlc_err *err)
 {
     static const char *const tiers[] = {"memory", "disk"};
@@ -385,8 +462,9 @@ int dataset_spec_parse(struct dataset_spec *s, const json_t *object, struct dlc_
 
     *s = (struct dataset_spec){.retention_s = SPEC_FOREVER};
     if (!begin(&a, object, err) || !read_bucket(&a, SPEC_URL_MAX, &s->bucket) ||
-        !read_endpoint(&a, &s->endpoint) || !read_ref(&a, "secretRef", &s->secret) ||
-        !read_texts(&a, "splits", &s->splits) || !read_texts(&a, "nodeNames", &s->node_names) ||
+        !read_endpoint(&a, &s->endpoint) || !read_data_of(&a, s) ||
+        !read_ref(&a, "secretRef", &s->secret) || !read_texts(&a, "splits", &s->splits) ||
+        !read_texts(&a, "nodeNames", &s->node_names) ||
         !read_int(&a, "nodeCount", 1, 1000, &count) || !read_bool(&a, "warm", &s->warm) ||
         !read_choice(&a, "tier", tiers, DLC_COUNT(tiers), &tier) ||
         !read_retention(&a, &s->retention_s))

@@ -20,17 +20,18 @@
 
 #include "base/err.h"
 
-#define SPEC_JOBS_MAX    16
-#define SPEC_REPLICAS    1000
-#define SPEC_NAME_MAX    63   /* of a DLTPod, a job, a dataset: they become labels and host names */
-#define SPEC_URL_MAX     4096 /* of a CachedDataset's bucket: as long as the control plane takes it */
-#define SPEC_FOREVER     INT64_MAX
-#define SPEC_MASTER_PORT 29500
+#define SPEC_JOBS_MAX     16
+#define SPEC_REPLICAS     1000
+#define SPEC_NAME_MAX     63 /* of a DLTPod, a job, a dataset: they become labels and host names */
+#define SPEC_URL_MAX      4096 /* of a CachedDataset's bucket: as long as the control plane takes it */
+#define SPEC_PREFIXES_MAX 64 /* of one kind and split */
+#define SPEC_FOREVER      INT64_MAX
+#define SPEC_MASTER_PORT  29500
 
 enum spec_warm_up { WARM_UP_NONE, WARM_UP_START, WARM_UP_COMPLETE };
 
 struct spec_keys {
-    const char *samples, *targets, *manifests; /* NULL: not said */
+    const json_t *samples, *targets, *manifests; /* a text or a list of texts; NULL: not said */
 };
 enum { SPEC_TRAIN, SPEC_VALIDATION, SPEC_TEST, SPEC_SPLITS };
 extern const char *const spec_splits[SPEC_SPLITS]; /* "train", ... */
@@ -84,6 +85,7 @@ int spec_qos_from(struct spec_qos *q, const json_t *configmap, struct dlc_err *e
 struct dataset_spec {
     const char *bucket, *endpoint, *secret, *tier; /* tier: "memory" or "disk" */
     const json_t *splits, *node_names;             /* NULL or not empty */
+    struct spec_data data;                         /* bucket, endpoint and keys */
     int node_count;                                /* 0: not said */
     bool warm;
     int64_t retention_s; /* after the last use; SPEC_FOREVER */
@@ -121,10 +123,9 @@ const char *spec_data_name(const char *dltpod, const struct spec_job *j,
 /* Of one job: its headless Service "DLTPOD-JOB", and its pods "DLTPOD-JOB-RANK". */
 const char *spec_service(const char *dltpod, const char *job, char out[static SPEC_NAME_LEN]);
 const char *spec_pod(const char *dltpod, const char *job, int rank, char out[static SPEC_NAME_LEN]);
-/* Where the data is: "s3://bucket/prefix/?manifest=KEY". Gives. */
+/* Where the data is, and which objects of it: "s3://bucket/?samples-train=PREFIX". Gives. */
 char *spec_url(const struct spec_data *d);
-/* Bit i: split i is one that a node will find there (folders train/, val/, ... below the URL). 0:
- * none, or not all that have keys: read everything. */
+/* Bit i: the keys select split i. 0: there are no keys; read everything. */
 unsigned spec_url_splits(const struct spec_data *d);
 
 #endif

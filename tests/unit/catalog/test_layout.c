@@ -871,6 +871,7 @@ static void test_select_targets(void **state)
         LIST("m/1.png", "m/s/2.png", "n/3.x", "p/1.jpg", "p/s/2.jpg", "q/3.jpg");
     struct world w = world_of(keys, NULL);
     struct catalog *c;
+    uint64_t t;
 
     (void)state;
     choose(&w, LIST("train p/", "+train m/", "test q/", "+test n/"));
@@ -880,6 +881,12 @@ static void test_select_targets(void **state)
     expect_target(c, 1, "m/s/2.png");
     expect_target(c, 2, "n/3.x");
     expect_split(c, "test", 2, 1);
+    catalog_close(&c);
+    w = world_of(keys, NULL);
+    choose(&w, LIST("train p/", "+train m/", "test q/"));
+    c = apply(&w, LAYOUT_PAIRS); /* no targets are selected for the split test */
+    expect_target(c, 1, "m/s/2.png");
+    assert_int_equal(catalog_target(c, 2, &t, NULL), DLC_ENOTFOUND);
     catalog_close(&c);
     w = world_of(keys, NULL);
     choose(&w, LIST("train p/", "+train n/"));
@@ -915,6 +922,9 @@ static void test_select_manifests(void **state)
     w = world_of(keys, "key\na\n");
     choose(&w, LIST("=train u.csv"));
     refused(&w, "the manifest u.csv is not among");
+    w = world_of(keys, "key\na\n");
+    choose(&w, LIST("=train t.csv", "test b"));
+    refused(&w, "'b' of the split test is selected, and no manifest is of that split");
     w = world_of(keys, "key\na\n");
     w.l.split = "val";
     choose(&w, LIST("=train t.csv"));

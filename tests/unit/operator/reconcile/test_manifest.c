@@ -334,7 +334,7 @@ static void test_retained_long(void **state)
     char bucket[2049], key[1024];
     struct dataset_spec s;
     struct made m;
-    json_t *o;
+    json_t *o, *samples;
 
     (void)state;
     setup(&m, object_text);
@@ -346,10 +346,12 @@ static void test_retained_long(void **state)
     key[1022] = '/';
     key[1023] = '\0';
     m.spec.jobs[0].data.bucket = bucket;
-    m.spec.jobs[0].data.keys[0].samples = key;
+    samples = json_string(key);
+    m.spec.jobs[0].data.keys[0].samples = samples;
     o = build_retained(&m.in);
     if (dataset_spec_parse(&s, o, &err) < 0)
         fail_msg("%s", err.text);
+    json_decref(samples);
     json_decref(o);
     teardown(&m);
 }

@@ -211,22 +211,25 @@ static void test_url(void **state)
         {"{\"bucket\": \"birds\"}", "s3://birds/", 0},
         {"{\"bucket\": \"birds\", \"keys\": {\"train\": {\"samples\": \"v1/train/\"}, "
          "\"validation\": {\"samples\": \"v1/val/\"}}}",
-         "s3://birds/v1/", 3},
+         "s3://birds/?samples-train=v1/train/&samples-validation=v1/val/", 3},
         {"{\"bucket\": \"birds\", \"keys\": {\"train\": {\"samples\": \"train/\"}, "
          "\"test\": {\"samples\": \"test/\"}}}",
-         "s3://birds/", 5},
+         "s3://birds/?samples-train=train/&samples-test=test/", 5},
         {"{\"bucket\": \"birds\", \"keys\": {\"train\": {\"samples\": \"one/\"}, "
-         "\"test\": {\"samples\": \"other/\"}}}",
-         "s3://birds/", 0},
+         "\"test\": {\"samples\": [\"other/\", \"x*\"]}}}",
+         "s3://birds/?samples-train=one/&samples-test=other/&samples-test=x*", 5},
         {"{\"bucket\": \"birds\", \"keys\": {\"train\": {\"samples\": \"v1/images/\", "
          "\"manifests\": \"v1/all files.csv\"}}}",
-         "s3://birds/v1/?manifest=all%20files.csv", 0},
+         "s3://birds/?samples-train=v1/images/&manifest-train=v1/all files.csv", 1},
         {"{\"bucket\": \"http://h/birds\", \"keys\": {\"train\": {\"samples\": \"v/images/\", "
          "\"manifests\": \"v/m.csv\"}}}",
-         "http://h/birds/v/?dlcache-manifest=m.csv", 0},
+         "http://h/birds/?dlcache-samples-train=v/images/&dlcache-manifest-train=v/m.csv", 1},
         {"{\"bucket\": \"birds\", \"keys\": {\"train\": {\"samples\": \"v1/x\", \"targets\": "
          "\"v1/y\"}}}",
-         "s3://birds/v1/", 0},
+         "s3://birds/?samples-train=v1/x&targets-train=v1/y", 1},
+        {"{\"bucket\": \"s3://b/x?group=no\", \"keys\": {\"train\": {\"manifests\": [\"a.csv\", "
+         "\"b.csv\"]}, \"test\": {\"manifests\": \"c.csv\"}}}",
+         "s3://b/x?group=no&manifest-train=a.csv&manifest-train=b.csv&manifest-test=c.csv", 5},
         {"{\"bucket\": \"s3://b/x/?layout=flat\"}", "s3://b/x/?layout=flat", 0},
     };
 
@@ -317,6 +320,18 @@ static void test_refused(void **state)
         {"{\"jobs\": [" JOB(DATA) "], \"volumes\": [7]}", "spec.volumes: must be a list of"},
         {"{\"jobs\": [" JOB("\"dataSource\": {\"bucket\": \"file:///etc/\"}") "]}",
          "spec.jobs[0].dataSource.bucket: file:// is a path"},
+#define KEYS(text)                                                                                 \
+    "{\"jobs\": [" JOB("\"dataSource\": {\"bucket\": \"birds\", \"keys\": {" text "}}") "]}"
+        {KEYS("\"train\": {\"samples\": []}"),
+         "spec.jobs[0].dataSource.keys.train.samples: must have 1 to 64 prefixes"},
+        {KEYS("\"train\": {\"samples\": [\"a/\", 7]}"),
+         "keys.train.samples: must be a prefix of 1 to 1024 characters, or a list"},
+        {KEYS("\"test\": {\"samples\": [\"/a\"]}"), "'/a': a key does not begin with '/'"},
+        {KEYS("\"test\": {\"manifests\": \"a&b\"}"), "'a&b' has '&' or '?' in it"},
+        {KEYS("\"test\": {\"targets\": \"a\"}"), "keys.test: samples or manifests must be said"},
+        {KEYS("\"train\": {\"samples\": \"a\", \"manifests\": \"m\"}, "
+              "\"test\": {\"samples\": \"b\"}"),
+         "keys.test: of several splits all have manifests, or none has"},
         {"{\"replicas\": 0, \"jobs\": [" JOB(DATA) "]}", "spec.replicas: must be a number from 1"},
         {"{\"replicas\": \"2\", \"jobs\": [" JOB(DATA) "]}", "spec.replicas: must be a number"},
         {"{\"retention\": \"soon\", \"jobs\": [" JOB(DATA) "]}",
