@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The pod of one rank. */
+#include "operator/reconcile/container_fields.h"
 #include "operator/reconcile/manifest_i.h"
 
 #include <stdio.h>
@@ -155,9 +156,8 @@ static json_t *container(const struct build_input *in, int rank)
         json_object_set(c, "resources", r);
     json_decref(r);
     json_object_set_new(c, "volumeMounts", mounts(j));
-    json_object_set_new(c, "securityContext",
-                        json_pack("{s:b, s:{s:[s]}}", "allowPrivilegeEscalation", 0, "capabilities",
-                                  "drop", "ALL"));
+    container_pass(c, j->json);
+    json_object_set_new(c, "securityContext", container_security(j->json));
     return c;
 }
 
@@ -248,11 +248,16 @@ static json_t *security(const struct spec *s)
 
 static json_t *pod_spec(const struct build_input *in, int rank, const char *name)
 {
-    static const char *const passed[] = {"nodeSelector",      "tolerations",
-                                         "priorityClassName", "serviceAccountName",
-                                         "imagePullSecrets",  "runtimeClassName"};
+    static const char *const passed[] = {"nodeSelector",
+                                         "tolerations",
+                                         "priorityClassName",
+                                         "serviceAccountName",
+                                         "imagePullSecrets",
+                                         "runtimeClassName",
+                                         "terminationGracePeriodSeconds"};
     const struct spec_job *j = input_job(in);
     const struct spec *s = in->spec;
+    json_t *inits = container_inits(j->json);
     char service[SPEC_NAME_LEN];
     json_t *p =
         json_pack("{s:s, s:b, s:b, s:o, s:[o], s:o}", "restartPolicy", j->restart_policy,
@@ -271,10 +276,17 @@ static json_t *pod_spec(const struct build_input *in, int rank, const char *name
             p, "subdomain",
             json_string(spec_service(json_text_at(in->object, "metadata.name"), j->name, service)));
     }
-    if (s->node_name != NULL)
+    if (s->node_name != NULL) {
         json_object_set_new(p, "nodeName", json_string(s->node_name));
-    else
-        json_object_set_new(p, "affinity", affinity(in, rank));
+        pass(p, s->json, "affinity");
+    } else {
+        json_object_set_new(
+            p, "affinity",
+            container_affinity(json_object_get(s->json, "affinity"), affinity(in, rank)));
+    }
+    if (json_array_size(inits) > 0)
+        json_object_set(p, "initContainers", inits);
+    json_decref(inits);
     return p;
 }
 

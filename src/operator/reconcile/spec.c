@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/str.h"
+#include "operator/reconcile/container_fields.h"
 
 const char *const spec_splits[SPEC_SPLITS] = {"train", "validation", "test"};
 
@@ -393,7 +394,8 @@ static bool read_job(const struct at *spec, const struct spec *s, size_t i, stru
             return wrong(&a, "name", "there are two jobs \"%s\"", j->name);
     j->gpus = (int)gpus;
     j->restart_policy = policies[policy];
-    return read_data(&a, &j->data) && read_qos(&a, j);
+    return read_data(&a, &j->data) && read_qos(&a, j) &&
+           container_check_job(a.o, a.path, a.err) == 0;
 }
 
 /* ---- the whole ---- */
