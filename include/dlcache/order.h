@@ -40,7 +40,9 @@ struct dlc_order {
     uint64_t first, count; /* a range of samples, such as a split; count 0: to the last */
     const uint64_t *list;  /* DLC_EXPLICIT; borrowed for the call */
     uint64_t list_len;
-    uint64_t reserved[4];
+    uint64_t
+        window; /* samples to fetch ahead of the reader, within memory; 0: the daemon measures */
+    uint64_t reserved[3];
 };
 
 /*

@@ -214,7 +214,7 @@ class Dataset(_dlcache.Handle):
                epochs: SupportsIndex = 0, first: SupportsIndex = 0, count: SupportsIndex = 0,
                epoch: SupportsIndex = 0, position: SupportsIndex = 0,
                targets: bool = False, swaps: bytes = b"",
-               snapshot: Optional[str] = None) -> None:
+               snapshot: Optional[str] = None, window: SupportsIndex = 0) -> None:
         """Read in this order from now on, by next(); the daemon fetches ahead.
 
         Args:
@@ -231,6 +231,8 @@ class Dataset(_dlcache.Handle):
             swaps (bytes): With relaxed: as state_dict() said; follow(..., **state) goes on there.
             snapshot (str): Of the dataset whose state or indices these are, as state_dict() said:
                 ChangedError when this one has another.
+            window (int): How many samples the daemon fetches ahead, within its memory, where you know
+                better. 0: it measures.
             targets (bool): With indices: after each sample comes its target file (the sample itself
                 again if it has none), and positions count both.
         """
@@ -247,7 +249,8 @@ class Dataset(_dlcache.Handle):
         self._follow(code, numbers, natural("rank", rank, 2**32), natural("world", world, 2**32),
                      int(drop_last), int(relaxed), operator.index(seed) & SEED_MASK,
                      natural("epochs", epochs), natural("first", first), natural("count", count),
-                     natural("epoch", epoch), natural("position", position), targets, swaps)
+                     natural("epoch", epoch), natural("position", position), targets, swaps,
+                     natural("window", window))
 
     def state_dict(self) -> dict[str, Any]:
         """Where next() stands, to go on there by follow(..., **state). In a strict order that is

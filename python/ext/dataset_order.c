@@ -42,10 +42,10 @@ static int list_of(struct dataset_ref *c, PyObject *numbers, int targets, struct
 }
 
 /* (kind, numbers, rank, world, drop_last, relaxed, seed, epochs, first, count, epoch, position,
- * targets, swaps) */
+ * targets, swaps, window) */
 PyObject *dataset_follow(PyObject *self, PyObject *args)
 {
-    unsigned long long seed, epochs, first, count, epoch, position;
+    unsigned long long seed, epochs, first, count, epoch, position, window;
     struct dataset_ref *c = dataset_ref_of(self);
     struct indices list = {NULL, 0};
     struct dlc_order o = {0};
@@ -54,9 +54,9 @@ PyObject *dataset_follow(PyObject *self, PyObject *args)
     struct wait w;
     int targets, rc;
 
-    if (c == NULL || !PyArg_ParseTuple(args, "IOIIIIKKKKKKpy*:follow", &o.kind, &numbers, &o.rank,
+    if (c == NULL || !PyArg_ParseTuple(args, "IOIIIIKKKKKKpy*K:follow", &o.kind, &numbers, &o.rank,
                                        &o.world, &o.drop_last, &o.relaxed, &seed, &epochs, &first,
-                                       &count, &epoch, &position, &targets, &swaps))
+                                       &count, &epoch, &position, &targets, &swaps, &window))
         return finished(c);
     if (o.kind == DLC_EXPLICIT && list_of(c, numbers, targets, &list) < 0)
         goto out;
@@ -64,6 +64,7 @@ PyObject *dataset_follow(PyObject *self, PyObject *args)
     o.epochs = epochs;
     o.first = first;
     o.count = count;
+    o.window = window;
     o.list = list.at;
     o.list_len = list.n;
     turn_begin(c, &w);

@@ -230,7 +230,8 @@ static int set_order(struct dlc_dataset *ds, const struct dlc_order *o, const st
                      struct dlc_err *err)
 {
     uint64_t epoch = st->epoch;
-    struct reading r = {.epoch = epoch, .relaxed = o->relaxed != 0};
+    struct reading r = {
+        .epoch = epoch, .window = DLC_MIN(o->window, INT64_MAX), .relaxed = o->relaxed != 0};
     struct attachment *a;
     int rc = spec_of(ds, o, &r.spec, err);
 

@@ -25,12 +25,12 @@ static json_t *order_json(const struct reading *r, uint64_t pos)
 {
     const struct order_spec *s = &r->spec;
 
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:b}", "op", "order",
-                     "kind", reading_kind(r), "n", (json_int_t)s->n, "first", (json_int_t)s->first,
-                     "seed", (json_int_t)s->seed, "rank", (json_int_t)s->rank, "world",
-                     (json_int_t)s->world, "drop_last", (int)s->drop_last, "epoch",
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:I, s:I, s:b, s:I}", "op",
+                     "order", "kind", reading_kind(r), "n", (json_int_t)s->n, "first",
+                     (json_int_t)s->first, "seed", (json_int_t)s->seed, "rank", (json_int_t)s->rank,
+                     "world", (json_int_t)s->world, "drop_last", (int)s->drop_last, "epoch",
                      (json_int_t)r->epoch, "epochs", (json_int_t)r->epochs, "position",
-                     (json_int_t)pos, "swaps", (int)r->swaps);
+                     (json_int_t)pos, "swaps", (int)r->swaps, "window", (json_int_t)r->window);
 }
 
 /* Earlier lists have gone: the order is told from the oldest one on. */
@@ -38,9 +38,10 @@ static json_t *list_json(const struct reading *r, const struct schedule_list *l,
 {
     uint64_t left = r->epochs != 0 ? r->epochs - (l->epoch - r->epoch) : 0;
 
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I}", "op", "order", "kind", "explicit", "epoch",
-                     (json_int_t)l->epoch, "epochs", (json_int_t)left, "begin",
-                     (json_int_t)l->begin, "position", (json_int_t)pos);
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "op", "order", "kind", "explicit",
+                     "epoch", (json_int_t)l->epoch, "epochs", (json_int_t)left, "begin",
+                     (json_int_t)l->begin, "position", (json_int_t)pos, "window",
+                     (json_int_t)r->window);
 }
 
 #define SEALS (F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_WRITE | F_SEAL_SEAL)

@@ -22,6 +22,7 @@ struct reading {
                         * lock; its swaps: G: the process-wide lock */
     struct order_spec spec;
     uint64_t epoch, epochs; /* the first one, and how many are left from there; 0: no end */
+    uint64_t window;        /* as in struct dlc_order */
     bool relaxed;
     uint64_t pos;         /* all before it was read */
     uint64_t schedule_at; /* the end of an epoch that was reported to the caller */

@@ -253,6 +253,7 @@ void client_order(struct conn *c, struct msg *m)
                   "order: needs an open dataset and a kind: sequential, shuffled or explicit");
         return;
     }
+    c->session->reader.asked = json_u64_at(m->body, "window");
     if (strcmp(kind, "explicit") == 0) {
         order_list(c, m, false);
         return;

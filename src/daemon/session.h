@@ -36,6 +36,7 @@ struct reader_state {
     uint64_t overtaken; /* samples from pos on that it has read already (relaxed orders) */
     uint64_t ahead;     /* everything before it is resident or asked for */
     uint64_t window;    /* how far ahead may be */
+    uint64_t asked;     /* how far the client wants it to be; 0: not said */
     uint64_t counted, counted_reading; /* in tenant_memory.ahead and ahead_reading */
     bool short_of_memory; /* the window should be larger, but memory does not allow it */
     bool swapping;        /* its positions may change places: substitution.c */

@@ -98,7 +98,7 @@ static json_t *dataset_json(struct dataset *ds)
 {
     struct mem_session_stats sum = ds->readers.ended;
     struct disk_group_figures g;
-    uint64_t ahead = 0, decoded, decoded_bytes;
+    uint64_t ahead = 0, window = 0, asked = 0, decoded, decoded_bytes;
     char snapshot[17];
     int sessions = 0;
     json_t *o;
@@ -108,8 +108,11 @@ static json_t *dataset_json(struct dataset *ds)
 
         session_add_stats(session, &sum);
         sessions++;
-        if (session->reader.active)
-            ahead += session->reader.ahead - session->reader.pos;
+        if (!session->reader.active)
+            continue;
+        ahead += session->reader.ahead - session->reader.pos;
+        window = DLC_MAX(window, session->reader.window);
+        asked = DLC_MAX(asked, session->reader.asked);
     }
     sum.pins += zombie_pins(ds);
     o = json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:i, s:I, s:I, s:I, s:I, s:f, s:I, s:I, s:I}",
@@ -123,6 +126,8 @@ static json_t *dataset_json(struct dataset *ds)
                   (double)sum.stall_ns / 1e9, "fetching", (json_int_t)ds->fetching.n, "backlog",
                   (json_int_t)ds->backlog.len, "pins", (json_int_t)sum.pins);
     json_object_set_new(o, "ahead", json_integer((json_int_t)ahead));
+    json_object_set_new(o, "window", json_integer((json_int_t)window));
+    json_object_set_new(o, "window_asked", json_integer((json_int_t)asked));
     snprintf(snapshot, sizeof(snapshot), "%016llx",
              (unsigned long long)catalog_snapshot(ds->catalog));
     json_object_set_new(o, "snapshot", json_string(snapshot));

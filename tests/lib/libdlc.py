@@ -56,7 +56,7 @@ class COrder(ctypes.Structure):
     _fields_ = [(n, ctypes.c_uint32) for n in ("kind", "rank", "world", "drop_last", "relaxed", "reserved0")] + \
                [(n, ctypes.c_uint64) for n in ("seed", "epochs", "first", "count")] + \
                [("list", ctypes.POINTER(ctypes.c_uint64)), ("list_len", ctypes.c_uint64),
-                ("reserved", ctypes.c_uint64 * 4)]
+                ("window", ctypes.c_uint64), ("reserved", ctypes.c_uint64 * 3)]
 
 
 class CProgress(ctypes.Structure):

@@ -77,6 +77,8 @@ class DataLoader(torch.utils.data.DataLoader):
         order: "strict" (default), or "relaxed": batches come as they are finished, each once; and
             with dlcache.torch.Shuffle what is in the cache's memory comes before what is not, each
             sample once.
+        window: Samples that the daemon fetches ahead of the loader, within its memory, where you know
+            better. 0 (default): it measures.
         progress: Show a line on stderr.
     """
 
@@ -90,7 +92,9 @@ class DataLoader(torch.utils.data.DataLoader):
                  prefetch_factor: int | None = None, persistent_workers: bool | None = None,
                  pin_memory_device: str = "", in_order: bool = True,
                  max_workers: int | None = None, epochs: int | None = None, order: str = "strict",
-                 progress: bool = False) -> None:
+                 window: int = 0, progress: bool = False) -> None:
+        if window < 0:
+            raise ValueError(f"window={window}: give a number of samples, or 0 for what is measured")
         if order not in ("strict", "relaxed"):
             raise ValueError(f'order={order!r}: it is "strict" or "relaxed"')
         if max_workers is not None and max_workers < 1:
@@ -119,7 +123,7 @@ class DataLoader(torch.utils.data.DataLoader):
         super().__init__(dataset, batch_size, shuffle, sampler, batch_sampler, workers, collate_fn,
                          pin_memory, drop_last, timeout, worker_init_fn, multiprocessing_context,
                          generator, **more)
-        self.in_order, self.order = in_order, order
+        self.in_order, self.order, self.window = in_order, order, window
         self.max_workers, self.epochs, self.progress = max_workers, epochs, progress
         self._engine = self._new_engine()
 
@@ -264,7 +268,7 @@ class _Pipeline:
         keep, relaxed, pin, prefetch = settings[1:]
         sampler = _base_sampler(epoch_state.sampler)
         join = sampler.join if isinstance(sampler, ImportanceSampler) else None
-        self.order_client = (OrderClient(self.source, targets, relaxed, join)
+        self.order_client = (OrderClient(self.source, targets, relaxed, join, loader.window)
                              if self.source is not None else None)
         workers = loader.num_workers
         auto = isinstance(workers, _Auto) and workers > 0

@@ -32,6 +32,7 @@
 #include <math.h>
 #include <stdatomic.h>
 
+#include "base/config.h"
 #include "base/counters.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -165,19 +166,28 @@ static uint64_t window_limit(const struct session *s)
     return DLC_MAX(DLC_MIN(part, bypass_part(s)) / mean_bytes(s->ds), 2u);
 }
 
+/* What the client, or else whoever runs the daemon, knows better than measurements. 0: nothing. */
+static uint64_t window_asked(const struct session *s)
+{
+    return s->reader.asked != 0 ? s->reader.asked : s->ds->node->config->prefetch_window;
+}
+
 static void set_window(struct session *s)
 {
     struct reader_state *r = &s->reader;
     uint64_t limit = window_limit(s), samples = catalog_count(s->ds->catalog);
+    uint64_t asked = window_asked(s);
     uint64_t want = DLC_MAX(WINDOW_NEW, r->in_hand); /* as much again as was taken at once */
     double p99 = (double)hist_percentile(&s->ds->prefetch.latency, 0.99) / 1e6; /* microseconds */
 
     if (r->rate.per_s > 0 && p99 > 0)
         want = (uint64_t)(r->rate.per_s * p99 * MARGIN + r->rate.burst) + WINDOW_MIN;
+    if (asked > 0)
+        want = asked;
     want = DLC_MIN(want, samples) + r->in_hand;
     want = DLC_MIN(want, samples); /* then all of it is there */
     r->short_of_memory = want > limit;
-    r->window = DLC_CLAMP(want + r->overtaken, WINDOW_MIN, limit);
+    r->window = DLC_CLAMP(want + r->overtaken, asked > 0 ? 1 : WINDOW_MIN, limit);
 }
 
 void prefetch_waits(struct session *s, bool waits)

@@ -47,14 +47,16 @@ class OrderClient:
             the sample number of each index.
         targets: The target file of each sample is read along with it. Positions count both then.
         relaxed: Samples in memory may come first.
+        window: Samples that are fetched ahead; 0: the daemon measures.
         join: Called with the handle when it is opened, so that a sampler can join it.
     """
 
     def __init__(self, source: tuple[dlcache.Dataset, Any], targets: bool = False,
                  relaxed: bool = False,
-                 join: Callable[[dlcache.Dataset], None] | None = None) -> None:
+                 join: Callable[[dlcache.Dataset], None] | None = None, window: int = 0) -> None:
         self._targets, self._each = targets, 2 if targets else 1
         self._relaxed = relaxed
+        self._window = window * self._each
         self._following: dict[str, Any] | None = None  # the order that the handle follows and deals
         self._url, self._options = source[0].url, source[0].again()
         self._mapping, self._join = source[1], join
@@ -212,7 +214,8 @@ class OrderClient:
         if not again and (order != self._order or epoch not in (last, last + 1) or resumed):
             self._following = None
             at = self._position(plan, max(plan.handed, plan.fixed))
-            self._open().follow(**order, epoch=epoch, position=at, **self._resumed(plan, at))
+            self._open().follow(**order, epoch=epoch, position=at, window=self._window,
+                                **self._resumed(plan, at))
             self._following = order
             self._waited = 0.0
         else:
@@ -253,6 +256,7 @@ class OrderClient:
             self._mute = plan
             return
         self._open().follow(samples, epoch=self._next_epoch, targets=self._targets,
+                            window=self._window,
                             position=self._position(plan, plan.handed))
         self._waited = 0.0
         self._add(plan)
