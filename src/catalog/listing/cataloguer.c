@@ -45,18 +45,13 @@ char *list_prefix(const struct url *u)
 
 /* ---- selected parts ---- */
 
-static bool is_cloud(const struct url *u)
-{
-    return u->scheme == URL_S3 || u->scheme == URL_GS;
-}
-
 /* The folder that the prefixes of a URL's parts are seen from. Gives. */
 static char *parts_root(const struct url *u)
 {
     const char *slash = strrchr(u->prefix, '/');
     size_t n = strlen(u->prefix);
 
-    if (!is_cloud(u))
+    if (!url_is_cloud(u->scheme))
         return mem_str("");
     if (n > 0 && u->prefix[n - 1] == '*')
         return mem_strn(u->prefix, slash == NULL ? 0 : (size_t)(slash + 1 - u->prefix));
@@ -71,7 +66,7 @@ static bool selects(const struct url *u)
 
 size_t list_count(const struct url *u)
 {
-    return is_cloud(u) && selects(u) ? u->layout.parts.n : 1;
+    return url_is_cloud(u->scheme) && selects(u) ? u->layout.parts.n : 1;
 }
 
 char *list_prefix_at(const struct url *u, size_t k)
@@ -79,7 +74,7 @@ char *list_prefix_at(const struct url *u, size_t k)
     const struct url_part *p = &u->layout.parts.v[k];
     char *root, *prefix;
 
-    if (!is_cloud(u) || !selects(u))
+    if (!url_is_cloud(u->scheme) || !selects(u))
         return list_prefix(u);
     root = parts_root(u);
     prefix = mem_fmt("%s%.*s", root, (int)url_part_len(p), p->prefix);
