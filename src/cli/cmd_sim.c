@@ -199,7 +199,9 @@ static int parse_options(struct setup *s, struct dlc_err *err)
     o->clock = strcmp(x->clock, "job") == 0    ? SIM_CLOCK_JOB
                : strcmp(x->clock, "work") == 0 ? SIM_CLOCK_WORK
                                                : SIM_CLOCK_COST;
-    o->tier = strcmp(x->tier, "disk") == 0 ? SIM_TIER_DISK : SIM_TIER_NONE;
+    o->tier = strcmp(x->tier, "disk") == 0     ? SIM_TIER_DISK
+              : strcmp(x->tier, "memory") == 0 ? SIM_TIER_MEMORY
+                                               : SIM_TIER_NONE;
     if (x->half_life != NULL && (!str_parse_dur(x->half_life, &half) || half.ns <= 0))
         return no_number(err, "half-life", x->half_life, "a time like 2s or 1h");
     o->policy.half_life = dlc_dur_seconds(half);
@@ -343,7 +345,7 @@ static bool check_choices(const struct command *cmd, const struct texts *x, int 
 {
     return args_choice(cmd, "workload", x->workload, "mix|epochs", status) &&
            args_choice(cmd, "clock", x->clock, "cost|job|work", status) &&
-           args_choice(cmd, "tier", x->tier, "none|disk", status) &&
+           args_choice(cmd, "tier", x->tier, "none|disk|memory", status) &&
            args_choice(cmd, "draw", x->draw, "shuffle|importance", status) &&
            (x->measure == NULL ||
             args_choice(cmd, "measure", x->measure, "seconds|hits|bytes|money", status));
@@ -373,7 +375,7 @@ static int run(const struct command *cmd, int argc, char **argv)
         {"jobs", 0, "N", "epochs: jobs in step (default 1).", NULL, &x->jobs},
         {"draw", 0, "HOW", "epochs: shuffle (default) or importance.", NULL, &x->draw},
         {"clock", 0, "WHAT", "What ages uses: cost (default), job, work.", NULL, &x->clock},
-        {"tier", 0, "WHAT", "none (default): the policy alone; disk: the disk tier with it.", NULL,
+        {"tier", 0, "WHAT", "none (default): the policy alone; disk, memory: a tier with it.", NULL,
          &x->tier},
         {"half-life", 0, "TIME", "When a use counts half (default: the policy's).", NULL,
          &x->half_life},
@@ -420,9 +422,13 @@ const struct command cmd_sim = {
         "daemon\n"
         "runs, and prints hits, misses, the seconds and the money that the misses cost.\n"
         "\n"
-        "With --tier disk the disk tier decides with each policy, as in the daemon: chunks of "
-        "datasets\n"
-        "that jobs read stay, whatever the policy.\n"
+        "With --tier disk or memory that tier decides with each policy, by the code of the daemon. "
+        "On\n"
+        "disk, chunks of datasets that jobs read stay, whatever the policy, and memory lies before "
+        "it:\n"
+        "a chunk that a job reads several times in a row is read from disk once. Memory keeps "
+        "whatever\n"
+        "comes.\n"
         "\n"
         "Policies: lru, lfu, lrfu, random, greedy and cost-aware-lrfu (DLCache's), importance (as "
         "in\n"

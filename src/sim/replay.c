@@ -170,8 +170,8 @@ void sim_run(const struct sim_trace *t, const struct sim_contender *c, const str
         sim_bound(t, o, out);
         return;
     }
-    if (o->tier == SIM_TIER_DISK) {
-        sim_run_disk(t, c, o, out);
+    if (o->tier != SIM_TIER_NONE) {
+        sim_run_tier(o->tier == SIM_TIER_DISK ? &tier_disk : &tier_memory, t, c, o, out);
         return;
     }
     r.p = policy_new(c->ops, &o->policy);

@@ -32,8 +32,9 @@ enum sim_clock {
 };
 
 enum sim_tier {
-    SIM_TIER_NONE, /* the policy alone: one order of all chunks */
-    SIM_TIER_DISK, /* the disk tier with that policy: replay_disk.c */
+    SIM_TIER_NONE,   /* the policy alone: one order of all chunks */
+    SIM_TIER_DISK,   /* the disk tier with that policy: replay_disk.c */
+    SIM_TIER_MEMORY, /* the memory tier with it: replay_memory.c */
 };
 
 struct sim_options {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Replays a trace against the disk tier: its lives, its groups and its policy, by the code that the
- * tier runs (cache/disk/disk_model.h). A job joins its dataset with its first read and leaves it
- * with its last; there is no cool-down.
+ * The disk tier of a replay: its lives, its groups and its policy, by the code that the tier runs
+ * (cache/disk/disk_model.h). There is no cool-down. Memory lies before the disk: a chunk that a job
+ * reads several times in a row is read from disk once.
  */
 #include "base/mem.h"
 #include "cache/disk/disk.h"
@@ -15,73 +15,81 @@ const char *sim_disk_refusal(const struct sim_contender *c)
                           : disk_policy_refusal(c->ops);
 }
 
-struct disk_run {
-    const struct sim_trace *t;
-    const struct sim_contender *c;
-    const struct sim_options *o;
-    struct sim_result *r;
+struct disk_tier {
     struct disk_model *m;
-    uint32_t *groups;  /* of each dataset */
-    uint32_t *started; /* dataset -> runs that have begun */
-    uint32_t *left;    /* of each job: reads still to come */
-    double now;
+    uint32_t *groups; /* of each dataset */
+    uint32_t *last;   /* of each job: the chunk that it read last; SIM_NONE: none */
+    uint64_t stored, evicted;
 };
 
-static uint32_t reads_of(const struct sim_trace *t, uint32_t job)
+static void *disk_open_tier(struct tier_run *r)
 {
-    return t->job_reads.from[job + 1] - t->job_reads.from[job];
+    struct disk_tier *d = mem_new(struct disk_tier);
+
+    d->m = disk_model_new(r->o->capacity, 0, r->c->ops, &r->o->policy);
+    d->groups = mem_zero(((size_t)r->t->n_datasets + 1) * sizeof(*d->groups));
+    d->last = mem_zero(((size_t)r->t->n_jobs + 1) * sizeof(*d->last));
+    for (uint32_t i = 0; i < r->t->n_datasets; i++)
+        d->groups[i] = disk_model_group(d->m, i, 0);
+    for (uint32_t i = 0; i < r->t->n_jobs; i++)
+        d->last[i] = SIM_NONE;
+    return d;
 }
 
-static void job_begins(struct disk_run *r, uint32_t job)
+static void disk_close_tier(struct tier_run *r)
 {
-    uint32_t d = r->t->jobs[job];
+    struct disk_tier *d = r->tier;
 
-    if (r->o->clock == SIM_CLOCK_JOB)
-        r->now += 1;
-    r->started[d]++;
-    disk_model_join(r->m, r->groups[d], r->now);
-    if (r->c->declares)
-        disk_model_expect(r->m, r->groups[d], (int32_t)(r->t->runs[d] - r->started[d]));
+    disk_model_free(&d->m);
+    mem_free(&d->groups);
+    mem_free(&d->last);
+    mem_free(&d);
 }
 
-static void replay_read(struct disk_run *r, const struct sim_read *read)
+static void disk_job_begins(struct tier_run *r, uint32_t dataset, int32_t runs)
 {
+    struct disk_tier *d = r->tier;
+
+    disk_model_join(d->m, d->groups[dataset], r->now);
+    if (runs != POLICY_UNKNOWN)
+        disk_model_expect(d->m, d->groups[dataset], runs);
+}
+
+static void disk_job_ends(struct tier_run *r, uint32_t dataset)
+{
+    struct disk_tier *d = r->tier;
+
+    disk_model_leave(d->m, d->groups[dataset], r->now);
+}
+
+static enum sim_outcome disk_read_chunk(struct tier_run *r, const struct sim_read *read,
+                                        uint32_t dataset)
+{
+    struct disk_tier *d = r->tier;
     const struct sim_chunk *k = &r->t->chunks[read->chunk];
-    uint32_t group = r->groups[r->t->jobs[read->job]];
-    enum disk_model_outcome got;
 
-    if (r->left[read->job] == reads_of(r->t, read->job))
-        job_begins(r, read->job);
-    got = disk_model_read(r->m, group, read->chunk, k->size, k->cost, r->now, &r->r->evictions);
-    sim_count(r->t, r->o, read->chunk, got == DISK_MODEL_HIT, r->r);
-    r->r->refused += got == DISK_MODEL_REFUSED;
-    if (got != DISK_MODEL_HIT && r->o->clock == SIM_CLOCK_COST)
-        r->now += k->cost;
-    if (--r->left[read->job] == 0)
-        disk_model_leave(r->m, group, r->now);
-}
-
-void sim_run_disk(const struct sim_trace *t, const struct sim_contender *c,
-                  const struct sim_options *o, struct sim_result *out)
-{
-    struct disk_run r = {.t = t, .c = c, .o = o, .r = out};
-
-    *out = (struct sim_result){0};
-    r.m = disk_model_new(o->capacity, 0, c->ops, &o->policy);
-    r.groups = mem_zero(((size_t)t->n_datasets + 1) * sizeof(*r.groups));
-    r.started = mem_zero(((size_t)t->n_datasets + 1) * sizeof(*r.started));
-    r.left = mem_zero(((size_t)t->n_jobs + 1) * sizeof(*r.left));
-    for (uint32_t d = 0; d < t->n_datasets; d++)
-        r.groups[d] = disk_model_group(r.m, d, 0);
-    for (uint32_t j = 0; j < t->n_jobs; j++)
-        r.left[j] = reads_of(t, j);
-    for (uint32_t i = 0; i < t->n_reads; i++) {
-        if (i == t->warm)
-            *out = (struct sim_result){0};
-        replay_read(&r, &t->reads[i]);
+    if (d->last[read->job] == read->chunk)
+        return SIM_HIT;
+    d->last[read->job] = read->chunk;
+    switch (disk_model_read(d->m, d->groups[dataset], read->chunk, k->size, k->cost, r->now,
+                            &d->evicted)) {
+    case DISK_MODEL_HIT: return SIM_HIT;
+    case DISK_MODEL_STORED: d->stored++; return SIM_STORED;
+    case DISK_MODEL_REFUSED: break;
     }
-    disk_model_free(&r.m);
-    mem_free(&r.groups);
-    mem_free(&r.started);
-    mem_free(&r.left);
+    return SIM_REFUSED;
 }
+
+static uint64_t disk_resident(const struct tier_run *r)
+{
+    const struct disk_tier *d = r->tier;
+
+    return d->stored - d->evicted;
+}
+
+const struct tier_ops tier_disk = {.open = disk_open_tier,
+                                   .close = disk_close_tier,
+                                   .job_begins = disk_job_begins,
+                                   .job_ends = disk_job_ends,
+                                   .read = disk_read_chunk,
+                                   .resident = disk_resident};

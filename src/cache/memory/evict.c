@@ -248,7 +248,7 @@ static struct policy_item *choose(struct memory *m, struct policy *p, struct cho
 
     if (most > 0)
         ask_some(m, p, &steps);
-    while ((it = policy_victim(p, memory_now(), false)) != NULL &&
+    while ((it = policy_victim(p, memory_now(m), false)) != NULL &&
            !mem_fill_known(mem_fill_of_item(it)) && steps < most) {
         memory_ask(mem_fill_of_item(it), &steps);
         if (by_next_use && (best == NULL || it->next_use > best->next_use))

@@ -490,7 +490,7 @@ void memory_publish(struct memory *m, struct mem_fill **fp)
     x->bytes += f->len;
     fill_rank(f);
     policy_insert(mem_fill_policy(f), &f->item);
-    policy_access(mem_fill_policy(f), &f->item, memory_now());
+    policy_access(mem_fill_policy(f), &f->item, memory_now(m));
     if (x->decoded) {
         m->decoded++;
         m->decoded_bytes += f->block.size;
@@ -529,9 +529,8 @@ void memory_touch(struct memory *m, struct mem_index *x, uint64_t sample)
 {
     struct mem_fill *f = resident(x, sample);
 
-    (void)m;
     if (f != NULL)
-        policy_access(mem_fill_policy(f), &f->item, memory_now());
+        policy_access(mem_fill_policy(f), &f->item, memory_now(m));
 }
 
 /* ---- next uses ---- */
@@ -592,6 +591,11 @@ void memory_set_policy(struct memory *m, const struct policy_ops *ops,
     dlc_check(m->residents == 0);
     policy_free(&m->policy);
     m->policy = policy_new(ops, o);
+}
+
+void memory_set_clock(struct memory *m, const double *seconds)
+{
+    m->clock = seconds;
 }
 
 bool memory_evict_soon(struct mem_index *x, uint64_t sample)

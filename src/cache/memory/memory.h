@@ -169,6 +169,8 @@ void memory_use_is_sooner(struct mem_index *x, uint64_t sample);
  * empty. o may be NULL. */
 void memory_set_policy(struct memory *m, const struct policy_ops *ops,
                        const struct policy_options *o);
+/* The policy's time is read from there, not from the machine: for simulations. Borrows: seconds. */
+void memory_set_clock(struct memory *m, const double *seconds);
 bool memory_evict(struct memory *m, struct mem_index *x, uint64_t sample); /* false: not resident */
 /* Bytes; NULL: of all. Linear in what is resident: not for event loops. */
 uint64_t memory_evict_all(struct memory *m, struct mem_index *x);

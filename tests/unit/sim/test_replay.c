@@ -3,6 +3,7 @@
 
 #include <math.h>
 
+#include "base/rng.h"
 #include "sim/workload_epochs.h"
 #include "sim/sweep.h"
 
@@ -144,6 +145,67 @@ static void test_a_study_sums_up(void **state)
     free(s);
 }
 
+static double seconds_in(const struct sim_trace *t, const char *name, enum sim_tier tier,
+                         uint64_t capacity)
+{
+    const struct sim_options o = {.capacity = capacity, .tier = tier};
+    struct sim_result r;
+
+    sim_run(t, sim_contender_find(name, strlen(name)), &o, &r);
+    assert_int_equal(r.reads, t->n_reads);
+    return r.seconds;
+}
+
+/* Samples of one size and one dataset: there a tier decides exactly as its policy alone. */
+static void test_tiers_decide_by_their_policy(void **state)
+{
+    static const char *const names[] = {"lru", "lfu", "greedy"};
+    struct sim_trace t = SIM_TRACE_INIT;
+    struct rng r = {7};
+    uint32_t job, before = 0;
+
+    (void)state;
+    sim_trace_dataset(&t);
+    for (int i = 0; i < 60; i++)
+        sim_trace_chunk(&t, 6400, 1 + (double)rng_below(&r, 1000));
+    job = sim_trace_job(&t, 0);
+    for (int i = 0; i < 3000; i++) {
+        uint32_t chunk = (uint32_t)(rng_below(&r, 60) * rng_below(&r, 60) / 60);
+
+        if (chunk != before) /* memory would answer */
+            sim_trace_read(&t, job, chunk);
+        before = chunk;
+    }
+    sim_trace_index(&t);
+    for (size_t i = 0; i < DLC_COUNT(names); i++) {
+        double alone = seconds_in(&t, names[i], SIM_TIER_NONE, 20 * 6400);
+
+        assert_true(fabs(alone - seconds_in(&t, names[i], SIM_TIER_DISK, 20 * 6400)) < 1e-6);
+        assert_true(fabs(alone - seconds_in(&t, names[i], SIM_TIER_MEMORY, 20 * 6400)) < 1e-6);
+    }
+    assert_true(fabs(seconds_in(&t, "greedy", SIM_TIER_MEMORY, 20 * 6400) -
+                     seconds_in(&t, "lru", SIM_TIER_MEMORY, 20 * 6400)) > 1);
+    sim_trace_release(&t);
+}
+
+/* Repeated reads in a row come from memory: they miss once, also where the disk refuses to keep. */
+static void test_memory_lies_before_the_disk(void **state)
+{
+    struct sim_trace t = SIM_TRACE_INIT;
+    uint32_t job;
+
+    (void)state;
+    sim_trace_dataset(&t);
+    sim_trace_chunk(&t, 100, 10);
+    job = sim_trace_job(&t, 0);
+    for (int i = 0; i < 5; i++)
+        sim_trace_read(&t, job, 0);
+    sim_trace_index(&t);
+    assert_true(seconds_in(&t, "lru", SIM_TIER_DISK, 50) == 10);
+    assert_true(seconds_in(&t, "lru", SIM_TIER_NONE, 50) == 50);
+    sim_trace_release(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +214,8 @@ int main(void)
         cmocka_unit_test(test_hits_of_one_job_are_the_share_that_fits),
         cmocka_unit_test(test_importance_draws),
         cmocka_unit_test(test_a_study_sums_up),
+        cmocka_unit_test(test_tiers_decide_by_their_policy),
+        cmocka_unit_test(test_memory_lies_before_the_disk),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
