@@ -189,7 +189,7 @@ static uint64_t snapshot_of(const struct dlc_dataset *ds)
 static int open_remote(struct dlc_dataset *ds, int sock, const struct attach_how *how,
                        struct msg *m, struct dlc_err *err)
 {
-    const char *job = getenv("DLCACHE_JOB");
+    const char *job = getenv("DLCACHE_JOB"), *runs = getenv("DLCACHE_RUNS");
     uint64_t snapshot = snapshot_of(ds);
     char hex[17];
     json_t *q = json_pack("{s:s, s:o, s:b, s:b}", "op", "open", "url", msg_string(ds->url),
@@ -201,6 +201,8 @@ static int open_remote(struct dlc_dataset *ds, int sock, const struct attach_how
         json_object_set_new(q, "token", msg_string(ds->token));
     if (job != NULL && job[0] != '\0')
         json_object_set_new(q, "job", msg_string(job));
+    if (runs != NULL && runs[0] != '\0')
+        json_object_set_new(q, "runs", msg_string(runs));
     if (ds->decoded != NULL)
         json_object_set_new(q, "decoded", msg_string(ds->decoded));
     if (snapshot != 0) {

@@ -43,6 +43,7 @@ struct conn {
     uint64_t lists;                        /* bytes of its orders' lists that are being read */
     bool asking;                           /* waits for the manager to permit the open */
     char *job;                             /* the client's name for its job; or NULL */
+    int32_t runs;                          /* of the dataset, after its job; -1: it did not say */
     bool by_token;                         /* its session was opened by a token ... */
     unsigned char token[SHA256_LEN];       /* ... with this digest */
     uint64_t snapshot;                     /* the snapshot to open; 0: the newest */

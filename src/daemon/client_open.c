@@ -208,12 +208,32 @@ static void open_for_user(struct conn *c, const struct open_request *w)
         dataset_open(c, w);
 }
 
+#define RUNS_MAX 1000000
+
+static bool read_runs(struct conn *c, const char *text)
+{
+    uint64_t runs = 0;
+
+    c->runs = -1;
+    if (text == NULL)
+        return true;
+    if (!str_parse_u64(text, &runs) || runs > RUNS_MAX) {
+        conn_fail(c, DLC_EINVAL,
+                  "the runs of a dataset after this one are a number from 0 to 1000000; check "
+                  "DLCACHE_RUNS");
+        return false;
+    }
+    c->runs = (int32_t)runs;
+    return true;
+}
+
 static void open_url(struct conn *c, const json_t *body)
 {
     const char *url = json_string_value(json_object_get(body, "url"));
     const char *token = json_string_value(json_object_get(body, "token"));
     const char *endpoint = json_string_value(json_object_get(body, "endpoint"));
     const char *job = json_string_value(json_object_get(body, "job"));
+    const char *runs = json_string_value(json_object_get(body, "runs"));
     const char *policy = json_string_value(json_object_get(body, "decoded"));
     const json_t *snapshot = json_object_get(body, "snapshot");
     bool refresh = json_is_true(json_object_get(body, "refresh"));
@@ -240,6 +260,8 @@ static void open_url(struct conn *c, const json_t *body)
                   "DLCACHE_JOB");
         return;
     }
+    if (!read_runs(c, runs))
+        return;
     mem_free(&c->job);
     c->job = mem_str(job);
     c->by_token = token != NULL;

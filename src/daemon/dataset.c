@@ -310,7 +310,7 @@ struct dataset *dataset_new(struct node *n, const struct open_request *w, struct
     int rc;
 
     ds->tag = DATASET_TAG;
-    ds->runs = POLICY_UNKNOWN;
+    ds->runs = ds->runs_after = POLICY_UNKNOWN;
     ds->node = n;
     ds->id = ++n->next_id;
     ds->refs = 1;

@@ -114,7 +114,8 @@ struct dataset {
     struct dataset_credentials credentials;
     struct dataset_ticket ticket; /* only with cid */
     struct dataset_disk disk;
-    int32_t runs; /* disk_hints.c: still to come, as its jobs declare; or POLICY_UNKNOWN */
+    int32_t runs;       /* disk_hints.c: still to come, as its jobs declare; or POLICY_UNKNOWN */
+    int32_t runs_after; /* disk_hints.c: of these, after the jobs that read it; or POLICY_UNKNOWN */
     struct dataset_readers readers;
     struct backlog backlog; /* prefetch requests that wait for their turn */
     struct object_entry objects;

@@ -35,6 +35,7 @@
 #include "daemon/events.h"
 #include "daemon/fetch/fetch.h"
 #include "daemon/job_weights.h"
+#include "daemon/prefetch/disk_hints.h"
 #include "daemon/prefetch/cache_bypass.h"
 #include "daemon/prefetch/prefetch.h"
 #include "daemon/prefetch/pump.h"
@@ -275,6 +276,7 @@ static int join(struct session *s)
     s->ds->deleted = false; /* or it was made again */
     bypass_update(s);
     dataset_join(s->ds);
+    dataset_run_begins(s->ds, s->conn->runs);
     return 0;
 }
 

@@ -109,7 +109,21 @@ void dataset_expect(struct dataset *ds)
         reads = fmax(reads, (double)use.runs * samples);
         known = samples > 0;
     }
+    if (ds->runs_after != POLICY_UNKNOWN)
+        reads = (known ? reads : 0) + (double)ds->runs_after * samples;
+    known = known || (ds->runs_after != POLICY_UNKNOWN && samples > 0);
     expect_runs(ds, known ? (int32_t)fmin(ceil(reads / samples), INT32_MAX) : POLICY_UNKNOWN);
+}
+
+void dataset_run_begins(struct dataset *ds, int32_t runs)
+{
+    bool first = ds->sessions.next == ds->sessions.prev; /* else it is a rank of the same run */
+
+    if (runs >= 0)
+        ds->runs_after = runs;
+    else if (first && ds->runs_after != POLICY_UNKNOWN)
+        ds->runs_after = ds->runs_after > 0 ? ds->runs_after - 1 : POLICY_UNKNOWN;
+    dataset_expect(ds);
 }
 
 /* ---- what an earlier daemon has left: made its group's in the background ---- */

@@ -21,6 +21,9 @@ void dataset_fetched(struct dataset *ds, uint64_t sample, struct dlc_dur took, u
 /* An object of that many bytes was downloaded and its unpacked copy made. */
 void dataset_derived(struct dataset *ds, uint64_t object, struct dlc_dur took, uint64_t bytes);
 void dataset_expect(struct dataset *ds); /* how often it will still be read; called periodically */
+/* A session has opened it. runs: those of the dataset that come after its job; -1: it did not say.
+ * They stay known when it ends; each run after it is one of them. */
+void dataset_run_begins(struct dataset *ds, int32_t runs);
 
 extern const struct node_events disk_hints_events;
 

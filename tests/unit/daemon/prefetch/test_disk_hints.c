@@ -63,6 +63,7 @@ static int set_up(void **state)
         disk_figures(n.disk, &f);
     while (f.scanning);
     ds = played_dataset(&n, "x", N);
+    ds->runs_after = POLICY_UNKNOWN;
     ds->disk.group = disk_group(n.disk, 1, "x");
     probe = disk_group(n.disk, 2, "probe");
     newcomer = disk_group(n.disk, 3, "newcomer");
