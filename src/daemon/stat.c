@@ -187,12 +187,13 @@ static json_t *shared_json(struct shared *s)
     struct shared_figures f;
 
     shared_figures(s, &f);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:o}", "hits",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:f, s:b, s:o, s:o}", "hits",
                      (json_int_t)f.hits, "misses", (json_int_t)f.misses, "bytes_read",
                      (json_int_t)f.bytes_read, "puts", (json_int_t)f.puts, "bytes_put",
                      (json_int_t)f.bytes_put, "dropped", (json_int_t)f.dropped, "failures",
                      (json_int_t)f.failures, "damaged", (json_int_t)f.damaged, "p50_ms", f.p50_ms,
-                     "p99_ms", f.p99_ms, "skipping", f.skipping, "why", msg_string(f.why));
+                     "p99_ms", f.p99_ms, "skipping", f.skipping, "why", msg_string(f.why), "evicts",
+                     msg_string(f.evicts));
 }
 
 static json_t *loop_json(const struct loop *l)

@@ -10,6 +10,7 @@
 #include "cluster/peer/redis_tier.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,6 +37,7 @@
 struct put {
     struct dlc_list link;
     char *key;
+    uint64_t life_ms;
     uint64_t length; /* of data */
     unsigned char data[];
 };
@@ -65,7 +67,7 @@ struct shared {
 struct batch { /* reads or puts, not both */
     struct shared_read *reads[BATCH];
     struct put *puts[BATCH];
-    struct redis_cmd cmds[BATCH];
+    struct redis_cmd cmds[2 * BATCH]; /* of reads: the questions, then what gives new lives */
     size_t n_reads, n_puts;
     bool trial;
 };
@@ -74,6 +76,14 @@ static char *key_of(const struct shared *s, const char *dataset, uint64_t snapsh
 {
     return mem_fmt("%s:sample:%s:%016llx:%llu", s->prefix, dataset, (unsigned long long)snapshot,
                    (unsigned long long)sample);
+}
+
+/* A sample that is never read again has a 32nd of the life of one that surely is. */
+static uint64_t life_ms(const struct shared *s, double likely)
+{
+    double share = (1 + 31 * fmin(fmax(likely, 0), 1)) / 32;
+
+    return DLC_MAX((uint64_t)(share * (double)s->keep_ms), 1);
 }
 
 /* -------- the end of a read -------- */
@@ -124,7 +134,21 @@ static void fill_read(struct shared *s, struct batch *b, struct shared_read *r)
     b->reads[b->n_reads++] = r;
 }
 
-static void fill_put(struct shared *s, struct batch *b, struct put *p)
+/* After all questions. PEXPIRE and not GETEX, which Redis has since 6.2 only. */
+static void fill_lives(struct shared *s, struct batch *b)
+{
+    for (size_t i = 0; i < b->n_reads; i++) {
+        const struct shared_read *r = b->reads[i];
+        char *key = key_of(s, r->dataset, r->snapshot, r->sample);
+
+        redis_cmd_init(&b->cmds[b->n_reads + i], "PEXPIRE");
+        redis_cmd_key(&b->cmds[b->n_reads + i], key);
+        redis_cmd_number(&b->cmds[b->n_reads + i], life_ms(s, r->likely));
+        mem_free(&key);
+    }
+}
+
+static void fill_put(struct batch *b, struct put *p)
 {
     struct redis_cmd *c = &b->cmds[b->n_puts];
 
@@ -132,7 +156,7 @@ static void fill_put(struct shared *s, struct batch *b, struct put *p)
     redis_cmd_key(c, p->key);
     redis_cmd_arg(c, p->data, p->length);
     redis_cmd_text(c, "PX");
-    redis_cmd_number(c, s->keep_ms);
+    redis_cmd_number(c, p->life_ms);
     b->puts[b->n_puts++] = p;
 }
 
@@ -180,20 +204,43 @@ static void sort_out(struct shared *s, struct batch *b, struct dlc_list *reads,
         else
             fill_read(s, b, r);
     }
+    fill_lives(s, b);
     while ((n = dlc_list_pop_head(puts)) != NULL) {
         struct put *p = dlc_container(n, struct put, link);
 
         if (skip)
             drop_put(s, p);
         else
-            fill_put(s, b, p);
+            fill_put(b, p);
     }
+}
+
+/* By what does it evict? "" if it has no limit or does not say. */
+static void ask_policy(struct redis *r, char *out, size_t size)
+{
+    struct redis_cmd c;
+    struct dlc_err err = DLC_ERR_INIT;
+    const char *at;
+
+    out[0] = '\0';
+    redis_cmd_init(&c, "INFO");
+    redis_cmd_text(&c, "memory");
+    if (redis_run(r, &c, 1, &err) == 0 && c.reply != NULL && c.reply->type == REDIS_REPLY_STRING &&
+        strstr(c.reply->str, "\nmaxmemory:0\r") == NULL &&
+        (at = strstr(c.reply->str, "\nmaxmemory_policy:")) != NULL)
+        snprintf(out, size, "%.*s", (int)strcspn(at + 18, "\r\n"), at + 18);
+    redis_cmd_release(&c);
+    if (out[0] != '\0' && strcmp(out, "volatile-ttl") != 0)
+        log_warn("the Redis of the shared tier evicts by %s, not by expected use: set its "
+                 "maxmemory-policy to volatile-ttl",
+                 out);
 }
 
 /* The thread that comes first makes the connection; others take nothing meanwhile. */
 static struct redis *connection(struct shared *s, struct dlc_err *err)
 {
     struct redis_url url = {0};
+    char evicts[sizeof(s->figures.evicts)] = "";
     struct redis *r;
 
     dlc_mtx_lock(&s->mtx);
@@ -210,7 +257,10 @@ static struct redis *connection(struct shared *s, struct dlc_err *err)
             r = NULL;
     }
     redis_url_release(&url);
+    if (r != NULL)
+        ask_policy(r, evicts, sizeof(evicts));
     dlc_mtx_lock(&s->mtx);
+    memcpy(s->figures.evicts, evicts, sizeof(evicts));
     s->redis = r;
     s->opening = false;
     dlc_cond_broadcast(&s->wake);
@@ -242,6 +292,7 @@ static void finish_batch(struct shared *s, struct batch *b)
         bool hit = reply != NULL && take_value(s, b->reads[i], reply);
 
         redis_cmd_release(&b->cmds[i]);
+        redis_cmd_release(&b->cmds[b->n_reads + i]);
         end_read(s, b->reads[i], hit ? 0 : DLC_EMISS, reply != NULL);
     }
     for (size_t i = 0; i < b->n_puts; i++) {
@@ -273,7 +324,7 @@ static void run_batch(struct shared *s, struct dlc_list *reads, struct dlc_list 
     sort_out(s, &b, reads, puts, v == HEALTH_SKIP);
     if (b.n_reads + b.n_puts > 0) {
         r = connection(s, &err);
-        rc = r != NULL ? redis_run(r, b.cmds, b.n_reads + b.n_puts, &err) : err.code;
+        rc = r != NULL ? redis_run(r, b.cmds, 2 * b.n_reads + b.n_puts, &err) : err.code;
     }
     dlc_mtx_lock(&s->mtx);
     if (v != HEALTH_SKIP)
@@ -325,20 +376,22 @@ void shared_read(struct shared *s, struct shared_read *r)
 }
 
 static struct put *put_new(struct shared *s, const char *dataset, uint64_t snapshot,
-                           uint64_t sample, const void *data, uint64_t length, uint64_t checksum)
+                           uint64_t sample, const void *data, uint64_t length, uint64_t checksum,
+                           double likely)
 {
     struct put *p = mem_try_alloc(sizeof(*p) + SUM + length);
 
     if (p == NULL)
         return NULL;
     p->key = key_of(s, dataset, snapshot, sample);
+    p->life_ms = life_ms(s, likely);
     p->length = SUM + length;
     redis_value_make(p->key, checksum, data, length, p->data);
     return p;
 }
 
 void shared_put(struct shared *s, const char *dataset, uint64_t snapshot, uint64_t sample,
-                const void *data, uint64_t length, uint64_t checksum)
+                const void *data, uint64_t length, uint64_t checksum, double likely)
 {
     struct put *p = NULL;
     bool room;
@@ -350,7 +403,7 @@ void shared_put(struct shared *s, const char *dataset, uint64_t snapshot, uint64
     s->put_bytes += room ? SUM + length : 0;
     dlc_mtx_unlock(&s->mtx);
     if (room)
-        p = put_new(s, dataset, snapshot, sample, data, length, checksum);
+        p = put_new(s, dataset, snapshot, sample, data, length, checksum, likely);
     dlc_mtx_lock(&s->mtx);
     if (p != NULL) {
         dlc_list_push_tail(&s->puts, &p->link);

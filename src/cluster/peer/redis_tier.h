@@ -12,8 +12,11 @@
  * (REDIS-TIER-4) A sample is returned completely or not at all: its length and checksum are
  *                compared.
  *
- * A Redis that failed three times in a row is not asked for one second, then two, up to 30. Redis
- * evicts by its own policy when its memory is full (maxmemory-policy allkeys-lru).
+ * A Redis that failed three times in a row is not asked for one second, then two, up to 30.
+ *
+ * Expected use decides what stays when its memory is full (docs/design/0022): a sample lives the
+ * longer the likelier it is read again, and Redis evicts what would end first (maxmemory-policy
+ * volatile-ttl; another one is warned of, once). A read gives the sample its life anew.
  */
 #ifndef DLC_CLUSTER_PEER_REDIS_TIER_H
 #define DLC_CLUSTER_PEER_REDIS_TIER_H
@@ -31,7 +34,7 @@ struct shared;
 struct shared_config {
     const char *url;         /* as store_open(): "redis://[user:password@]HOST:PORT,.../PREFIX" */
     struct dlc_dur deadline; /* of a question; 0: 200 ms */
-    struct dlc_dur keep;     /* time to live of a sample; 0: a day */
+    struct dlc_dur keep;     /* time to live of a sample that is surely read again; 0: a day */
     size_t value_max;        /* larger samples are not stored; 0: 8 MiB */
     size_t queue_max;        /* bytes of puts that wait; 0: 64 MiB */
     unsigned threads;        /* 0: 4 */
@@ -46,6 +49,7 @@ struct shared_read {
     uint64_t snapshot, sample;
     void *dst;
     uint64_t length; /* exact */
+    double likely;   /* that it is read again, 0 to 1 */
     void (*done)(struct shared_read *r);
     void *priv;
 
@@ -57,9 +61,9 @@ struct shared_read {
 };
 void shared_read(struct shared *s, struct shared_read *r);  /* any thread */
 bool shared_takes(const struct shared *s, uint64_t length); /* false: it is too large */
-/* Copies data, which had this checksum when it came. Any thread. */
+/* Copies data, which had this checksum when it came. likely: as in shared_read. Any thread. */
 void shared_put(struct shared *s, const char *dataset, uint64_t snapshot, uint64_t sample,
-                const void *data, uint64_t length, uint64_t checksum);
+                const void *data, uint64_t length, uint64_t checksum, double likely);
 
 struct shared_figures {
     uint64_t hits, misses, bytes_read;
@@ -67,7 +71,8 @@ struct shared_figures {
     uint64_t failures, damaged;        /* failed requests; samples with a wrong checksum */
     double p50_ms, p99_ms;             /* of answered requests, hits and misses */
     bool skipping;
-    char why[200]; /* of the last failure; "": none */
+    char evicts[24]; /* maxmemory-policy of the Redis; "": not known, or it has no limit */
+    char why[200];   /* of the last failure; "": none */
 };
 void shared_figures(struct shared *s, struct shared_figures *out);
 

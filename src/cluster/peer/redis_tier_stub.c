@@ -23,7 +23,7 @@ void shared_read(struct shared *s, struct shared_read *r)
 }
 
 void shared_put(struct shared *s, const char *dataset, uint64_t snapshot, uint64_t sample,
-                const void *data, uint64_t length, uint64_t checksum)
+                const void *data, uint64_t length, uint64_t checksum, double likely)
 {
     (void)dataset;
     (void)snapshot;
@@ -31,6 +31,7 @@ void shared_put(struct shared *s, const char *dataset, uint64_t snapshot, uint64
     (void)data;
     (void)length;
     (void)checksum;
+    (void)likely;
     dlc_check(s != NULL);
 }
 

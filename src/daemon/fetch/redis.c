@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "cluster/peer/redis_tier.h"
 #include "daemon/dataset.h"
+#include "daemon/prefetch/sample_value.h"
 #include "daemon/state.h"
 
 static bool redis_can_serve(struct fetch *f)
@@ -39,6 +40,7 @@ static bool redis_start(struct fetch_attempt *a)
         .sample = a->f->sample,
         .dst = a->dst,
         .length = a->size,
+        .likely = sample_likely(a->ds, a->f->sample),
         .done = redis_done,
         .priv = a,
     };
@@ -58,7 +60,7 @@ static void redis_offer(struct fetch *f, const void *bytes)
     if (f->file != NULL && disk_fill_failed(f->file))
         return; /* these are not the bytes that came */
     shared_put(ds->node->shared, ds->shared_as, catalog_snapshot(ds->catalog), f->sample, bytes,
-               f->size, checksum);
+               f->size, checksum, sample_likely(f->ds, f->sample));
 }
 
 const struct fetch_source fetch_from_redis = {

@@ -124,6 +124,25 @@ static double next_use(struct dataset *ds, uint64_t sample, unsigned *steps)
     return clock_of(ds) + soonest * ds->clock.pace;
 }
 
+double next_use_after(const struct dataset *ds, uint64_t sample)
+{
+    double soonest = INFINITY;
+
+    dlc_list_each (l, &ds->sessions) {
+        const struct reader_state *f = &dlc_container(l, struct session, link)->reader;
+        uint64_t at;
+
+        if (!f->active || f->schedule->length == 0)
+            continue;
+        at = cursor_next_use(&f->schedule->cursor, sample, f->pos);
+        if (at < CURSOR_LATER) /* that is what it is brought for */
+            at = cursor_next_use(&f->schedule->cursor, sample, at + 1);
+        if (at < CURSOR_LATER)
+            soonest = fmin(soonest, (double)(at - f->pos) / (double)f->schedule->length);
+    }
+    return soonest;
+}
+
 static double next_use_callback(void *arg, uint64_t sample, unsigned *steps)
 {
     return next_use(arg, sample, steps);

@@ -23,7 +23,10 @@ void next_use_begin(struct dataset *ds); /* the first session follows an order i
 /* Sessions, orders or owners have changed: earlier answers to the memory tier are wrong. O(1) */
 void next_use_changed(struct dataset *ds);
 bool next_use_known(struct dataset *ds, uint64_t sample); /* does any session need it? */
-void next_use_heed_weights(struct dataset *ds);           /* they may have changed */
+/* In how many epochs is it needed again, after the use that it is brought for? INFINITY: nobody knows.
+ */
+double next_use_after(const struct dataset *ds, uint64_t sample);
+void next_use_heed_weights(struct dataset *ds); /* they may have changed */
 /* Keep its clock near real time. Only needed to compare datasets: within one dataset the order of
  * next uses is right. */
 void next_use_keep_time(struct dataset *ds);

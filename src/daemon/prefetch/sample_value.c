@@ -6,6 +6,9 @@
  *
  * The weight is that of the job to which the sample matters most. A sample of which a job does not
  * know the weight yet has that job's mean, so that it is neither the first nor the last to go.
+ *
+ * How likely a sample is read again, for the tier that nodes share (docs/design/0022), follows from
+ * its weight, else from its next use, else it is as likely as any other.
  */
 #include "daemon/prefetch/sample_value.h"
 
@@ -15,6 +18,9 @@
 #include "daemon/dataset.h"
 #include "daemon/events.h"
 #include "daemon/job_weights.h"
+#include "daemon/prefetch/next_use.h"
+
+#define LIKELY 0.5 /* as any other sample, and when nobody knows */
 
 static double sample_weight(void *arg, uint64_t sample)
 {
@@ -30,6 +36,32 @@ static double sample_weight(void *arg, uint64_t sample)
         most = fmax(most, weight);
     }
     return most;
+}
+
+/* The weight of the sample against the mean of its job, for the job to which it matters most. 0: no
+ * job has weights. */
+static double likely_by_weight(const struct dataset *ds, uint64_t sample)
+{
+    double most = 0;
+
+    dlc_list_each (l, &ds->job_weights) {
+        const struct job_weights *w = dlc_container(l, struct job_weights, link);
+        double weight = (double)weights_get(&w->w, sample);
+
+        if (w->users > 0 && w->mean > 0)
+            most = fmax(most, weight > 0 ? weight / (weight + w->mean) : LIKELY);
+    }
+    return most;
+}
+
+double sample_likely(const struct dataset *ds, uint64_t sample)
+{
+    double epochs, most = likely_by_weight(ds, sample);
+
+    if (most > 0)
+        return most;
+    epochs = next_use_after(ds, sample);
+    return isinf(epochs) ? LIKELY : 1 / (1 + epochs);
 }
 
 static int32_t dataset_runs(void *arg)

@@ -71,7 +71,7 @@ static void put(struct shared *s, uint64_t sample, uint64_t length)
 
     for (size_t j = 0; j < length; j++)
         data[j] = byte_of(sample, j);
-    shared_put(s, "d", SNAPSHOT, sample, data, length, hash64(data, length));
+    shared_put(s, "d", SNAPSHOT, sample, data, length, hash64(data, length), 0.5);
     mem_free(&data); /* it was copied */
 }
 
