@@ -21,6 +21,19 @@ const struct sim_contender sim_contenders[] = {
      .summary = "The same when nothing is declared.",
      .admits = true,
      .holds = true},
+    {.name = "worth-unheld",
+     .ops = &policy_worth,
+     .summary = "The same when what running jobs are still to read may go.",
+     .admits = true,
+     .declares = true},
+    {.name = "worth-keeps",
+     .ops = &policy_worth,
+     .summary = "The same, but keeps whatever comes.",
+     .holds = true,
+     .declares = true},
+    {.name = "worth-bare",
+     .ops = &policy_worth,
+     .summary = "The same without declared runs, holding and refusing: the formula alone."},
     {.name = "clairvoyant", .ops = &policy_clairvoyant, .admits = true},
     {.name = "belady",
      .ops = &policy_clairvoyant,
@@ -45,7 +58,7 @@ struct run {
     struct sim_result *r;
     struct policy *p;
     struct policy_item *items; /* one for each chunk; they outlive their eviction */
-    uint32_t *started;         /* dataset -> runs that have begun */
+    uint64_t *begun_passes;    /* dataset -> passes of jobs that have begun */
     bool *begun;               /* of each job */
     uint64_t used;
     double now, spent; /* seconds on misses, warm-up included */
@@ -128,14 +141,14 @@ static void begin_job(struct run *r, uint32_t job)
         r->now = r->work;
     else if (r->o->clock == SIM_CLOCK_JOB)
         r->now += 1;
-    r->started[d]++;
+    r->begun_passes[d] += sim_job_passes(t, job);
     for (uint32_t i = t->job_reads.from[job]; r->c->holds && i < t->job_reads.from[job + 1]; i++)
         policy_hold(r->p, &r->items[t->job_reads.at[i]]);
     if (!r->c->declares)
         return;
     for (uint32_t i = t->dataset_chunks.from[d]; i < t->dataset_chunks.from[d + 1]; i++)
         policy_expect(r->p, &r->items[t->dataset_chunks.at[i]],
-                      (int32_t)(t->runs[d] - r->started[d]));
+                      sim_runs_to_come(t, d, r->begun_passes[d]));
 }
 
 static void read_chunk(struct run *r, const struct sim_read *read)
@@ -176,7 +189,7 @@ void sim_run(const struct sim_trace *t, const struct sim_contender *c, const str
     }
     r.p = policy_new(c->ops, &o->policy);
     r.items = mem_alloc(((size_t)t->n_chunks + 1) * sizeof(*r.items));
-    r.started = mem_zero(((size_t)t->n_datasets + 1) * sizeof(*r.started));
+    r.begun_passes = mem_zero(((size_t)t->n_datasets + 1) * sizeof(*r.begun_passes));
     r.begun = mem_zero((size_t)t->n_jobs + 1);
     for (uint32_t i = 0; i < t->n_chunks; i++)
         policy_item_init(&r.items[i], i, t->chunks[i].size, t->chunks[i].cost);
@@ -189,7 +202,7 @@ void sim_run(const struct sim_trace *t, const struct sim_contender *c, const str
     }
     policy_free(&r.p);
     mem_free(&r.items);
-    mem_free(&r.started);
+    mem_free(&r.begun_passes);
     mem_free(&r.begun);
 }
 

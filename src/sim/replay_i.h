@@ -24,10 +24,10 @@ struct tier_run {
     const struct sim_contender *c;
     const struct sim_options *o;
     struct sim_result *r;
-    uint32_t *started; /* dataset -> runs that have begun */
-    uint32_t *left;    /* of each job: reads still to come */
-    double now;        /* seconds */
-    void *tier;        /* what open() gave */
+    uint64_t *begun; /* dataset -> passes of jobs that have begun */
+    uint32_t *left;  /* of each job: reads still to come */
+    double now;      /* seconds */
+    void *tier;      /* what open() gave */
 };
 
 struct tier_ops {

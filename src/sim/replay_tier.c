@@ -11,13 +11,12 @@ static uint32_t reads_of(const struct sim_trace *t, uint32_t job)
     return t->job_reads.from[job + 1] - t->job_reads.from[job];
 }
 
-static void job_begins(const struct tier_ops *ops, struct tier_run *r, uint32_t d)
+static void job_begins(const struct tier_ops *ops, struct tier_run *r, uint32_t job, uint32_t d)
 {
     if (r->o->clock == SIM_CLOCK_JOB)
         r->now += 1;
-    r->started[d]++;
-    ops->job_begins(r, d,
-                    r->c->declares ? (int32_t)(r->t->runs[d] - r->started[d]) : POLICY_UNKNOWN);
+    r->begun[d] += sim_job_passes(r->t, job);
+    ops->job_begins(r, d, r->c->declares ? sim_runs_to_come(r->t, d, r->begun[d]) : POLICY_UNKNOWN);
 }
 
 static void replay_read(const struct tier_ops *ops, struct tier_run *r, const struct sim_read *read)
@@ -26,7 +25,7 @@ static void replay_read(const struct tier_ops *ops, struct tier_run *r, const st
     enum sim_outcome got;
 
     if (r->left[read->job] == reads_of(r->t, read->job))
-        job_begins(ops, r, d);
+        job_begins(ops, r, read->job, d);
     got = ops->read(r, read, d);
     sim_count(r->t, r->o, read->chunk, got == SIM_HIT, r->r);
     r->r->refused += got == SIM_REFUSED;
@@ -44,7 +43,7 @@ void sim_run_tier(const struct tier_ops *ops, const struct sim_trace *t,
     struct tier_run r = {.t = t, .c = c, .o = o, .r = out};
 
     *out = (struct sim_result){0};
-    r.started = mem_zero(((size_t)t->n_datasets + 1) * sizeof(*r.started));
+    r.begun = mem_zero(((size_t)t->n_datasets + 1) * sizeof(*r.begun));
     r.left = mem_zero(((size_t)t->n_jobs + 1) * sizeof(*r.left));
     for (uint32_t j = 0; j < t->n_jobs; j++)
         r.left[j] = reads_of(t, j);
@@ -56,6 +55,6 @@ void sim_run_tier(const struct tier_ops *ops, const struct sim_trace *t,
     }
     out->evictions -= ops->resident(&r);
     ops->close(&r);
-    mem_free(&r.started);
+    mem_free(&r.begun);
     mem_free(&r.left);
 }

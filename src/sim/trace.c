@@ -48,6 +48,7 @@ static void unindex(struct sim_trace *t)
     lists_release(&t->job_reads);
     lists_release(&t->dataset_chunks);
     mem_free(&t->runs);
+    mem_free(&t->passes);
 }
 
 /* from[] holds counts, moved up by one; turn them into places. */
@@ -119,6 +120,27 @@ void sim_trace_index(struct sim_trace *t)
         t->runs[t->jobs[j]]++;
     index_jobs(t);
     index_datasets(t);
+    t->passes = mem_zero(((size_t)t->n_datasets + 1) * sizeof(*t->passes));
+    for (uint32_t j = 0; j < t->n_jobs; j++)
+        t->passes[t->jobs[j]] += sim_job_passes(t, j);
+}
+
+uint64_t sim_job_passes(const struct sim_trace *t, uint32_t job)
+{
+    const struct sim_lists *l = &t->job_reads;
+    uint64_t n = 0;
+
+    for (uint32_t i = l->from[job]; i < l->from[job + 1]; i++)
+        n += i == l->from[job] || l->at[i] != l->at[i - 1];
+    return n;
+}
+
+int32_t sim_runs_to_come(const struct sim_trace *t, uint32_t dataset, uint64_t begun)
+{
+    uint64_t chunks = t->dataset_chunks.from[dataset + 1] - t->dataset_chunks.from[dataset];
+    uint64_t left = t->passes[dataset] - begun;
+
+    return chunks == 0 ? 0 : (int32_t)((left + chunks - 1) / chunks);
 }
 
 void sim_trace_clear_jobs(struct sim_trace *t)

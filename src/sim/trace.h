@@ -49,11 +49,12 @@ struct sim_trace {
     struct sim_lists job_reads;      /* job -> chunks, in order of reading, with repetitions */
     struct sim_lists dataset_chunks; /* dataset -> chunks, each once */
     uint32_t *runs;                  /* dataset -> jobs */
+    uint64_t *passes;                /* dataset -> reads by all its jobs: sim_job_passes() */
 };
 
 #define SIM_TRACE_INIT                                                                             \
     {                                                                                              \
-        NULL, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0, {NULL, NULL}, {NULL, NULL}, NULL              \
+        NULL, 0, 0, NULL, 0, 0, 0, NULL, 0, 0, 0, 0, {NULL, NULL}, {NULL, NULL}, NULL, NULL        \
     }
 
 uint32_t sim_trace_chunk(struct sim_trace *t, uint64_t size, double cost);
@@ -62,6 +63,11 @@ uint32_t sim_trace_job(struct sim_trace *t, uint32_t dataset);
 void sim_trace_read(struct sim_trace *t, uint32_t job, uint32_t chunk);
 
 void sim_trace_index(struct sim_trace *t);
+/* Reads of a job, those of one chunk in a row as one. */
+uint64_t sim_job_passes(const struct sim_trace *t, uint32_t job);
+/* Runs that are still to come, as a user would declare them: the dataset read once is one run, also
+ * if several jobs read a part of it each. begun: passes of the jobs that have begun. */
+int32_t sim_runs_to_come(const struct sim_trace *t, uint32_t dataset, uint64_t begun);
 void sim_trace_clear_jobs(struct sim_trace *t); /* chunks and datasets stay */
 void sim_trace_release(struct sim_trace *t);
 
