@@ -22,8 +22,12 @@ class Workload:
     pace: float = 1.0
 
     def runs_after(self, at):
-        """How many jobs read that job's dataset after it."""
-        return sum(d == self.jobs[at][0] for d, _ in self.jobs[at + 1:])
+        """How often that job's dataset is read after it; jobs that read a part of it each are parts of a run."""
+        dataset = self.jobs[at][0]
+        chunks = {i for d, reads in self.jobs if d == dataset for i in reads}
+        left = sum(i != before for d, reads in self.jobs[at + 1:] if d == dataset
+                   for before, i in zip([None, *reads], reads))
+        return -(-left // len(chunks))
 
     def write(self, path):
         """As docs/format/trace.md."""
