@@ -96,31 +96,31 @@ def train(args) -> None:
         common.finish(loader, args.plot)
 
 
-def one_rank(rank: int, args) -> None:
+def one_rank(rank: int, args, work) -> None:
     """What torchrun does for each process."""
     os.environ.update(RANK=str(rank), WORLD_SIZE=str(args.ranks))
-    run(args)
+    run(args, work)
 
 
-def run(args) -> None:
+def run(args, work) -> None:
     dist.init_process_group("gloo")
     try:
-        train(args)
+        work(args)
     finally:
         dist.destroy_process_group()
 
 
-def main() -> None:
-    args = options()
+def start(args, work) -> None:
+    """work(args) in every rank: this process is one under torchrun; else there are --ranks of them."""
     args.url = common.url_of(args)
     if "RANK" in os.environ:  # under torchrun
-        return run(args)
+        return run(args, work)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port))
-    torch.multiprocessing.start_processes(one_rank, (args,), args.ranks, start_method="fork")
+    torch.multiprocessing.start_processes(one_rank, (args, work), args.ranks, start_method="fork")
 
 
 if __name__ == "__main__":
-    main()
+    start(options(), train)
