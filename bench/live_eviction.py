@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What eviction costs in the running daemon: each policy in the real disk and memory tier, beside the simulator.
 
-DLCache's trace (a row of its experiment for each of its capacities, other points of its grid; only where its
-files lie in DLCACHE_TRACES or ../shared/data: their repository has no licence that would let us copy them) and workloads that
-are made from seeds. A daemon reads real objects from a bucket in which each takes as long as the trace says,
+DLCache's trace (some rows of its experiment, with each capacity and each value of its grid equally often; only
+where its files lie in DLCACHE_TRACES or ../shared/data: their repository has no licence that would let us copy
+them) and workloads that are made from seeds. A daemon reads real objects from a bucket in which each takes as long as the trace says,
 scaled: capacities of megabytes, tens of milliseconds for a chunk. The cost that policies use is the one that
 the daemon measures.
 
@@ -18,7 +18,7 @@ a run. worth knows how many runs of a dataset are still to come (DLCACHE_RUNS), 
 Goals: sim_difference at most 0.02; below at least 0.08 on the published trace and on three workloads whose seeds
 were chosen when the code was done.
 
---seeds A,B,C: workloads to make (default: 1 row each). --rows N: of DLCache's trace (default 6). --tiers disk,memory.
+--seeds A,B,C: workloads to make (default: 1 row each). --rows N: of DLCache's trace (default 12). --tiers disk,memory.
 --policies A,B.
 """
 import argparse
@@ -156,7 +156,7 @@ def rows_of(name, tier, found):
 def options(argv):
     parser = argparse.ArgumentParser(prog="bench/run live-eviction")
     parser.add_argument("--seeds", default="")
-    parser.add_argument("--rows", type=int, default=6)
+    parser.add_argument("--rows", type=int, default=12)
     parser.add_argument("--tiers", default="disk,memory")
     parser.add_argument("--policies", default=",".join(POLICIES))
     return parser.parse_args(argv)

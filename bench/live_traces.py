@@ -65,16 +65,20 @@ def windows(reads, width):
     return [reads[i:i + width] for i in range(max(1, len(reads) - width + 1))]
 
 
+def evenly(values, rows, rng):
+    """So many of them, each as often as any other, in random order."""
+    some = [values[i % len(values)] for i in range(rows)]
+    rng.shuffle(some)
+    return some
+
+
 def published(path, rows, seed):
-    """Some rows of DLCache's experiment: a capacity each, with the jobs of a point of its grid."""
+    """Some rows of DLCache's experiment; each capacity and each value of its grid is there equally often."""
     with open(path, newline="") as f:
         table = [(r["Key"], int(float(r["Size"])), float(r["Cost"]) / PARALLEL) for r in csv.DictReader(f)]
-    rng, found = random.Random(seed), []
-    for row in range(rows):
-        reuse, share, last = rng.choice((1, 3, 5)), rng.choice((1, 3, 5, 7)), rng.choice((1, 3, 5, 7))
-        found.append(mix(f"{160 + 20 * (row % 6)} GB", table, (160 + 20 * (row % 6)) * 10**9, reuse,
-                         share, last, rng))
-    return found
+    rng = random.Random(seed)
+    grid = [evenly(v, rows, rng) for v in ((160, 180, 200, 220, 240, 260), (1, 3, 5), (1, 3, 5, 7), (1, 3, 5, 7))]
+    return [mix(f"{gb} GB", table, gb * 10**9, reuse, share, last, rng) for gb, reuse, share, last in zip(*grid)]
 
 
 def mix(name, table, capacity, reuse, share, last, rng):
