@@ -216,6 +216,7 @@ struct shm_pin_block *session_blocks(const struct mem_session *s, unsigned *n);
 void pin_scan_init(struct pin_scan *p);
 void pin_scan_join(struct mem_session *s);
 void pin_scan_leave(struct mem_session *s);
+void pin_scan_last_hits(struct mem_session *s); /* it ends: hear of hits since the last look */
 void pin_scan_retired(struct mem_fill *f);      /* goes to the end of memory.retired */
 bool mem_fill_pinned(const struct mem_fill *f); /* (MEMORY-2) */
 /* Begin a pass, or go on with the one under way and then begin one, as far as this turn may. True:

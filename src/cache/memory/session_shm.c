@@ -56,6 +56,7 @@ void mem_session_free(struct mem_session **sp)
     if (s == NULL)
         return;
     dlc_check(s->tag == MEM_SESSION_TAG);
+    pin_scan_last_hits(s);
     dlc_list_remove(&s->node);
     pin_scan_leave(s);
     user_leave(s);

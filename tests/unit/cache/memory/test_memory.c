@@ -550,6 +550,30 @@ static void test_scattered(void **state)
     assert_true(mem_index_resident(w->x) >= 140); /* of 200: half of a window was free already */
 }
 
+/* A job that is shorter than the time between two looks has used what it read. */
+static void test_lru_by_the_log_of_a_session_that_ended(void **state)
+{
+    struct world *w = *state;
+    struct mem_session *s;
+    struct shm_session_hdr *h;
+    struct shm_pin_block *b;
+
+    for (unsigned i = 0; i < 30; i++)
+        put(w, i, 100 * 1000);
+    assert_int_equal(mem_session_new(w->x, &s, NULL), 0);
+    h = mem_session_map(s);
+    b = (struct shm_pin_block *)((char *)mem_session_map(s) + SHM_BLOCKS_OFF);
+    atomic_store(&h->blocks_high, 1);
+    for (unsigned i = 0; i < 10; i++)
+        shm_log(b, i, 1000);
+    mem_session_free(&s);
+    for (unsigned i = 100; i < 120; i++)
+        put(w, i, 100 * 1000);
+    for (unsigned i = 0; i < 10; i++)
+        assert_true(mem_index_ready(w->x, i));
+    assert_false(mem_index_ready(w->x, 10));
+}
+
 static void test_lru_by_log(void **state)
 {
     struct world *w = *state;
@@ -828,6 +852,7 @@ int main(void)
         T(test_everything_pinned),
         T(test_scattered),
         T(test_lru_by_log),
+        T(test_lru_by_the_log_of_a_session_that_ended),
         T(test_stats),
         T(test_shrink_and_grow),
         T(test_shrink_under_a_fill),
