@@ -5,12 +5,14 @@ import os
 import socket
 import struct
 
+from common import wait_for
+
 
 class Control:
     def __init__(self, path):
         self.sock = socket.socket(socket.AF_UNIX)
         self.sock.settimeout(60)
-        self.sock.connect(path)
+        wait_for(lambda: self.sock.connect_ex(path) == 0, "the daemon's socket")
         self.ask({"op": "hello", "version": 1, "pid": os.getpid()})
 
     def receive(self, n):
