@@ -41,6 +41,8 @@ from dlcache.torch.pipeline.host_limits import cores, workers_that_fit
 from dlcache.torch.pipeline.worker import BatchConfig, BatchResult
 from dlcache.torch.pipeline.worker_pool import WorkerDied, WorkerPool
 from dlcache.torch.progress import Progress
+from dlcache.torch.epoch_times import CopyClock
+from dlcache.torch.gpu_monitor import GpuMonitor
 from dlcache.torch.report import Report, ReportBuilder
 from dlcache.torch.sources import source_of
 
@@ -161,6 +163,11 @@ class DataLoader(torch.utils.data.DataLoader):
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on there with the next iteration."""
         self._own().epoch_state.load_state_dict(state)
+
+    def copy(self, batch: Any, device: Any) -> Any:
+        """The batch with its tensors on `device`; report() tells how long copies take. From pinned
+        memory (pin_memory=True) to a GPU it does not wait."""
+        return self._own().log.copies.copy(batch, device)
 
     def report(self) -> Report:
         """What was measured since the loader was made: figures, and a text for people."""
@@ -381,6 +388,7 @@ class _BatchLog:
         self._learns = False
         self._last: tuple[Any, Any] | None = None  # indices and places of the latest batch
         self._sampler, self._n = None, 0
+        self.copies, self._gpus = CopyClock(), GpuMonitor()
 
     def begin(self, pipeline: _Pipeline, progress: bool, dataset: Any, sampler: Any) -> None:
         if self._before is None:
@@ -403,7 +411,9 @@ class _BatchLog:
         queue = pipeline.batch_queue
         self._builder.batch(result.samples, waited_s, step_s, queue.size,
                             stats=dict(result.stats, stall_s=result.waited_s), busy_s=result.busy_s,
-                            cpu_s=result.cpu_s, transport_s=queue.transport_s)
+                            cpu_s=result.cpu_s, transport_s=queue.transport_s,
+                            copied_s=self.copies.take())
+        self._gpus.sample()
         errors = result.stats.get("errors", {})
         if self._learns:
             self._last = plan.batch(queue.handed), errors.get("places")
@@ -419,10 +429,11 @@ class _BatchLog:
         indices, places = self._last
         learn(sampler, indices if isinstance(indices, list) else [indices], losses, places)
 
-    def epoch_end(self, pipeline: _Pipeline, plan: BatchPlan) -> None:
+    def epoch_end(self, pipeline: _Pipeline, plan: BatchPlan, step_s: float) -> None:
         stats = pipeline.daemon_stats()
         daemon_epoch = pipeline.order_client.daemon_epoch_of(plan) if stats is not None else None
-        self._builder.epoch_end(row_of(plan, self._sampler, self._n), stats, daemon_epoch)
+        self._builder.epoch_end(row_of(plan, self._sampler, self._n), stats, daemon_epoch,
+                                step_s, self.copies.take())
         if self._progress is not None:
             self._show(pipeline, plan)
 
@@ -437,7 +448,8 @@ class _BatchLog:
 
     def report(self, pipeline: _Pipeline | None) -> Report:
         now = pipeline.daemon_stats() if pipeline is not None else None
-        return self._builder.report([(self._before, now)] if self._before and now else [])
+        return self._builder.report([(self._before, now)] if self._before and now else [],
+                                    self._gpus.figures())
 
     def _money(self, pipeline: _Pipeline) -> float:
         if time.monotonic() - self._asked_at > self.MONEY_S:
@@ -505,7 +517,7 @@ class _BatchIterator(Iterator):
             self._account(pipeline, result, asked)
         except StopIteration:
             self._plan.finished = True
-            self._log.epoch_end(self._pipeline, self._plan)
+            self._log.epoch_end(self._pipeline, self._plan, self._step_s(asked))
             self._release()
             raise
         except WorkerDied as died:
@@ -517,8 +529,11 @@ class _BatchIterator(Iterator):
             raise
         return result
 
+    def _step_s(self, asked: float) -> float:
+        return 0.0 if self._left is None else asked - self._left
+
     def _account(self, pipeline: _Pipeline, result: BatchResult, asked: float) -> None:
-        step_s = 0.0 if self._left is None else asked - self._left
+        step_s = self._step_s(asked)
         waited_s = time.perf_counter() - asked + self._began_s
         self._began_s = 0.0
         pipeline.scale(waited_s, step_s, result.samples)

@@ -27,7 +27,9 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from dlcache.torch import plot as _plot
 from dlcache.torch.epoch_rows import READ_OUTCOMES, EpochRow, EpochRows
+from dlcache.torch.epoch_times import EpochClock, EpochTimes
 from dlcache.torch.format import count, duration, money, share, size
+from dlcache.torch.gpu_monitor import GpuFigures
 from dlcache.torch.progress import Progress
 
 __all__ = ["CAUSES", "Point", "Progress", "Report", "ReportBuilder"]
@@ -131,12 +133,14 @@ class ReportBuilder:
         self.skipped = self.replaced = 0
         self.bad: List[Any] = []
         self._series, self._marks, self.rows = _Series(), _Marks(), EpochRows()
+        self.clock = EpochClock()
         self._began_s = 0.0  # of the epoch
 
     def batch(self, samples: int, waited_s: float, step_s: float, workers: int,
               cause: Optional[str] = None, stats: Optional[Mapping[str, Any]] = None,
               errors: Optional[Mapping[str, Any]] = None, *, busy_s: float = 0.0,
-              cpu_s: float = 0.0, transport_s: float = 0.0) -> None:
+              cpu_s: float = 0.0, transport_s: float = 0.0,
+              copied_s: Tuple[float, float] = (0.0, 0.0)) -> None:
         """A batch was handed to the user.
 
         Args:
@@ -150,6 +154,7 @@ class ReportBuilder:
             errors: Samples that were forgiven: {"skipped": n, "replaced": n, "bad": [...]}.
             busy_s, cpu_s: Time and CPU time of its worker for it.
             transport_s: Part of waited_s that the loader spent on it after it came.
+            copied_s: What CopyClock.take() says of the step before it.
         """
         stats = stats or {}
         waits = self._blame(waited_s, cause, stats.get("stall_s", 0.0), busy_s, transport_s)
@@ -160,6 +165,7 @@ class ReportBuilder:
         self.batches += 1
         self.wall_s += waited_s + step_s
         self.waited_s += waited_s
+        self.clock.add(waited_s, *copied_s, step_s)
         if busy_s > 0:
             self.busy_s += busy_s
             self.cpu_s += cpu_s
@@ -171,14 +177,18 @@ class ReportBuilder:
         self._forgiven(errors or stats.get("errors"))
 
     def epoch_end(self, row: Optional[EpochRow] = None, stats: Optional[Mapping[str, Any]] = None,
-                  daemon_epoch: Optional[int] = None) -> None:
+                  daemon_epoch: Optional[int] = None, step_s: float = 0.0,
+                  copied_s: Tuple[float, float] = (0.0, 0.0)) -> None:
         """The last batch of an epoch was handed out.
 
         Args:
             row: What it has seen, if that is known.
             stats: What daemon_stats() says.
             daemon_epoch: The number of this epoch in the daemon.
+            step_s, copied_s: Of the step after the last batch.
         """
+        self.clock.add(0.0, *copied_s, step_s)
+        self.clock.epoch_end()
         self.epochs += 1
         self._marks.add(self.wall_s, self.epochs)
         if row is not None:
@@ -186,11 +196,13 @@ class ReportBuilder:
             self.rows.add(dataclasses.replace(row, **times), stats, daemon_epoch)
         self._began_s = self.wall_s
 
-    def report(self, daemon: Iterable[Tuple[Mapping, Mapping]] = ()) -> Report:
+    def report(self, daemon: Iterable[Tuple[Mapping, Mapping]] = (),
+               gpus: Iterable[GpuFigures] = ()) -> Report:
         """The figures now.
 
         Args:
             daemon: For each dataset read, what daemon_stats() said at the beginning and says now.
+            gpus: What GpuMonitor.figures() says.
         """
         figures = _bucket_figures(daemon)
         return Report(
@@ -205,7 +217,9 @@ class ReportBuilder:
             sample_s=self.busy_s / self.made_samples if self.made_samples else 0.0,
             cpu_share=min(1.0, self.cpu_s / self.busy_s) if self.busy_s else 0.0,
             skipped=self.skipped, replaced=self.replaced, bad=list(self.bad),
+            copy_s=self.clock.copy_s, step_s=self.clock.step_s, gpus=list(gpus),
             reads=dict(self.rows.reads), by_epoch=list(self.rows.rows),
+            times=list(self.clock.rows),
             series=self._series.copy(), marks=list(self._marks.at))
 
     def _blame(self, waited: float, cause: Optional[str], stall: float, busy: float,
@@ -257,7 +271,11 @@ class Report:
     replaced: int
     bad: List[Any]
     reads: Dict[str, int]  # samples by outcome: "reuse", "prefetch", "waited" (epoch_rows.py)
+    copy_s: float = 0.0  # copying batches to the device: loader.copy()
+    step_s: float = 0.0  # in the loop, neither waiting nor copying
+    gpus: List[GpuFigures] = dataclasses.field(default_factory=list)  # none without NVML
     by_epoch: List[EpochRow] = dataclasses.field(repr=False, default_factory=list)
+    times: List[EpochTimes] = dataclasses.field(repr=False, default_factory=list)  # by epoch
     series: List[Point] = dataclasses.field(repr=False, default_factory=list)
     marks: List[Tuple[float, int]] = dataclasses.field(repr=False, default_factory=list)
 
@@ -291,10 +309,11 @@ class Report:
         return text
 
     def as_dict(self) -> Dict[str, Any]:
-        left = ("series", "marks", "by_epoch")
+        left = ("series", "marks", "by_epoch", "times", "gpus")
         names = [f.name for f in dataclasses.fields(self) if f.name not in left]
         figures = {name: getattr(self, name) for name in names}
-        figures["by_epoch"] = [row.as_dict() for row in self.by_epoch]
+        for name in ("by_epoch", "times", "gpus"):
+            figures[name] = [row.as_dict() for row in getattr(self, name)]
         more = ("samples_per_s", "stalled_share", "hit_share")
         return {**figures, **{name: getattr(self, name) for name in more}, "advice": self.advice()}
 
@@ -343,6 +362,12 @@ class Report:
         rows.append(("bucket", f"{count(self.requests)} requests, {size(self.bytes)}, "
                                f"{money(self.money_usd)}"))
         rows.append(("workers", self._workers_text()))
+        if self.copy_s > 0:
+            rows.append(("time", f"load {duration(self.waited_s)}, copy {duration(self.copy_s)}, "
+                                 f"step {duration(self.step_s)}"))
+        for g in self.gpus:
+            rows.append((f"GPU {g.index}", f"{share(g.utilisation)} busy, {size(g.memory_most)} of "
+                                           f"{size(g.memory_total)} at most: {g.name}"))
         if self.skipped or self.replaced:
             first = f"; first: {self.bad[0]}" if self.bad else ""
             rows.append(("bad", f"{count(self.skipped)} samples skipped, "
