@@ -64,9 +64,10 @@ def daemon(build, directory, *flags, env=None):
 
 
 @contextlib.contextmanager
-def far(build, port, ms):
-    """A port that leads to a server at another port of this machine, ms away."""
-    argv = [os.path.join(build, "bench", "bench-delay-proxy"), str(port), str(ms)]
+def far(build, port, ms, jitter_ms=0, bytes_per_s=0):
+    """A port that leads to a server at another port of this machine, ms away; 0 bytes_per_s: no limit."""
+    argv = [os.path.join(build, "bench", "bench-delay-proxy"), str(port), str(ms), str(jitter_ms),
+            str(bytes_per_s)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as proxy:
         try:
             yield int(proxy.stdout.readline())

@@ -15,15 +15,16 @@ import subprocess
 
 import torch.utils.data
 
-from common import far, scratch
+from common import far, program, scratch
 
 BUCKET = "bench"
 
 
 class Bucket:
     def __init__(self, server, root, port):
-        self.root = root
-        self.port = port
+        self.server, self.root, self.port = server, root, port
+        self.endpoint = f"http://127.0.0.1:{port}"  # and what a manager wants to know:
+        self.KEY_ID, self.SECRET, self.region = server.KEY_ID, server.SECRET, server.region
         self.env = {**os.environ, **server.env(AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}")}
 
     def add(self, name, path):
@@ -48,6 +49,33 @@ class Bucket:
             "get_object", Params={"Bucket": BUCKET, "Key": f"{name}/{key}"}, ExpiresIn=86_400)
             for key in keys]
         return [url[len(self.env["AWS_ENDPOINT_URL"]):] for url in urls]
+
+
+@contextlib.contextmanager
+def further(build, near, ms, jitter_ms=0, bytes_per_s=0):
+    """The same bucket over another link."""
+    with far(build, near.server.port, ms, jitter_ms, bytes_per_s) as port:
+        yield Bucket(near.server, near.root, port)
+
+
+@contextlib.contextmanager
+def nodes_of(build, far_away, name, count, memory):
+    """A cluster whose nodes share a dataset of the bucket: its URL there, and their sockets."""
+    with scratch() as home:
+        os.environ.update(TEST_DIR=home, DLCACHE_BUILD=build, DLCACHE_PROGRAM=program(build))
+        import nodes
+
+        class Cluster(nodes.Cluster):
+            def bucket(self):
+                return contextlib.nullcontext(far_away)
+        with Cluster(count, memory=str(memory)) as c:
+            c.credentials("ann", c.ann)
+            url = c.register(name, far_away.url(name) + "/")
+            os.environ["DLCACHE_TOKEN"] = c.ann
+            try:
+                yield url, [node.socket for node in c.nodes]
+            finally:
+                del os.environ["DLCACHE_TOKEN"]
 
 
 @contextlib.contextmanager

@@ -1,57 +1,101 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long does training wait for data? DLCache's grid, torch's DataLoader and ours.
+"""How long does training wait for data? DLCache's grid, against a bucket 30 ms away.
 
 Two datasets (JPEG images in sequence; speech as FLAC, shuffled), three batch sizes, six step times
-(a sleep). Both loaders have at most four workers, run the same Python transform, and read the same
-S3 server on loopback, 30 ms away. Dataset and daemon are opened before the clock starts; nothing is
-cached. Stall is the time inside iter() and next(), the first batch included.
+(a sleep). All contenders run the same Python transform and read the same S3 server on loopback. They
+are opened before the clock starts; nothing is cached.
+
+torch-4, -16, -32   torch's DataLoader with so many workers, each with one connection: a GET after
+                    the other
+threads-64          torch's DataLoader with four workers, each of which gets its batch over 16
+                    connections at once: 64 in all. What a careful user would write
+ours                dlcache.torch.DataLoader, at most four workers; the daemon decides how many
+                    requests are in flight
+
+Start-up (iter() and the first batch: processes, connections, the first GETs) is a column of its own.
+Stall is the time in next() for all other batches; wall is everything.
 
 DLCache read from NFS, in batches of 512 to 2,048 images (128 to 512 utterances), with steps of 0.5
 to 3 s. From its published times, PyTorch's four workers took 3.2, 6.4 and 12.8 times the shortest
 step for a batch of each size. Ours is that grid: 8 images take four workers 8 x (30 + 2) / 4 ms =
 64 ms, so steps are 20 to 120 ms. The transform takes 1.3 ms (images) and 1.6 ms (speech) of CPU per
-sample, a twentieth of the latency: what is slow is the source, not the two cores.
+sample, a twentieth of the latency: what is slow is the source, not the two cores. torch-4 is
+DLCache's contender; most of what any other gains over it are requests in flight.
 
-Goals: +157 % of samples per second of stall in each cell where torch stalls; no cell slower beyond
-the spread.
+Goals: against torch-4, +157 % of samples per second of stall in each cell where it stalls; against
+every contender, no cell slower by more than 1 % in wall.
 
-DLCACHE_BENCH_RUNS: runs per cell, 5 by default.
+    --quick      four cells, one run: about two minutes
+    --runs N     runs of each cell (default 3)
+    --who A,B    only these contenders
 """
-import os
+import argparse
+import functools
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import torch
 import torch.utils.data
 
 import samples
 from common import apart, daemon, median, scratch, spread, table
-from distant import Objects, bucket, labels_of
+from distant import Connection, Objects, bucket, labels_of
 
 LATENCY_MS, WORKERS, BATCHES = 30, 4, 20
 SIZES = (8, 16, 32)
 STEPS = (0.02, 0.04, 0.06, 0.08, 0.10, 0.12)
 DATA = {"images": (samples.image, False), "utterances": (samples.sound, True)}
+QUICK = [("images", 8, 0.12), ("images", 16, 0.04), ("images", 32, 0.12), ("utterances", 16, 0.08)]
+FIGURES = ("start", "stall", "wall")
+
+
+class Threaded(Objects):
+    """Gets the samples of a batch at once, over so many connections of each worker."""
+
+    CONNECTIONS = 16
+
+    def __getitem__(self, indices):
+        if getattr(self, "pool", None) is None:  # in the worker
+            self.pool = ThreadPoolExecutor(self.CONNECTIONS)
+            self.idle = [Connection(self.connection.port) for _ in range(self.CONNECTIONS)]
+        return torch.utils.data.default_collate([
+            (self.make(data), self.labels[i])
+            for i, data in zip(indices, self.pool.map(self.fetch, indices))])
+
+    def fetch(self, i):
+        connection = self.idle.pop()
+        try:
+            return connection.get(self.paths[i])
+        finally:
+            self.idle.append(connection)
 
 
 def loop(loader, step_s):
-    """(seconds in iter() and next(), seconds in all) of BATCHES steps; loader() makes it."""
+    """Seconds until the first batch, in next() for the others, and in all; loader() makes it."""
     start = time.monotonic()
     batches = iter(loader())
-    stall = time.monotonic() - start
-    for _ in range(BATCHES):
+    next(batches)
+    first, stall = time.monotonic() - start, 0.0
+    for _ in range(BATCHES - 1):
+        time.sleep(step_s)
         asked = time.monotonic()
         next(batches)
         stall += time.monotonic() - asked
-        time.sleep(step_s)
-    return stall, time.monotonic() - start
+    time.sleep(step_s)
+    return first, stall, time.monotonic() - start
 
 
-def theirs(name, dataset, size, step_s):
+def theirs(workers, name, dataset, size, step_s):
     shuffle = DATA[name][1]
     warnings.filterwarnings("ignore", message="This DataLoader will create")  # on few cores
-    return loop(lambda: torch.utils.data.DataLoader(dataset, batch_size=size, shuffle=shuffle,
-                                                    num_workers=WORKERS), step_s)
+    how = {"batch_size": size, "shuffle": shuffle}
+    if isinstance(dataset, Threaded):  # batches are made by it: also torch 1.13 asks for them whole
+        kind = "RandomSampler" if shuffle else "SequentialSampler"
+        order = getattr(torch.utils.data, kind)(range(len(dataset)))
+        how = {"batch_size": None,
+               "sampler": torch.utils.data.BatchSampler(order, size, drop_last=False)}
+    return loop(lambda: torch.utils.data.DataLoader(dataset, num_workers=workers, **how), step_s)
 
 
 def ours(far, name, socket, size, step_s):
@@ -63,50 +107,78 @@ def ours(far, name, socket, size, step_s):
                                                  max_workers=WORKERS), step_s)
 
 
-def cell(build, far, name, dataset, size, step_s):
-    """One run of both, each in a process of its own: (torch, ours)."""
-    one = apart(theirs, name, dataset, size, step_s)
+def with_daemon(build, far, name, size, step_s):
     with scratch() as home, daemon(build, home, "--quiet", "--memory", "1GB", "--disk", "0",
                                    env=far.env) as (socket, _):
-        return one, apart(ours, far, name, socket, size, step_s)
+        return apart(ours, far, name, socket, size, step_s)
 
 
-def better(runs):
-    """What our samples per second of stall are above torch's, in percent, by the medians."""
-    return 100 * (median([t[0] for t, _ in runs]) / median([o[0] for _, o in runs]) - 1)
+def contenders(build, far, names):
+    """{contender: what runs one cell of it}."""
+    plain, threaded = {}, {}
+    for name in names:
+        make = DATA[name][0]
+        path = samples.folder(name, build)
+        keys = samples.files(path)
+        far.add(name, path)
+        make(samples.first(path))
+        arguments = far.port, far.signed(name, keys), labels_of(keys), make
+        plain[name], threaded[name] = Objects(*arguments), Threaded(*arguments)
+    of = {f"torch-{n}": functools.partial(lambda n, name, *cell: apart(
+        theirs, n, name, plain[name], *cell), n) for n in (4, 16, 32)}
+    of["threads-64"] = lambda name, *cell: apart(theirs, WORKERS, name, threaded[name], *cell)
+    of["ours"] = lambda *cell: with_daemon(build, far, *cell)
+    return of
 
 
-def run(build):
-    rounds = int(os.environ.get("DLCACHE_BENCH_RUNS", "5"))
+def better(runs, whose, what):
+    """What ours has above another, in percent, by the medians of a time."""
+    k = FIGURES.index(what)
+    other, own = (median([r[k] for r in runs[who]]) for who in (whose, "ours"))
+    return 100 * (other / max(own, 1e-4) - 1)
+
+
+def summary(cells, who):
+    """The cell in which ours is worst against each, by wall; and by stall against torch-4."""
+    result = {}
+    for other in who:
+        if other != "ours" and "ours" in who:
+            result[f"least_wall_percent_against_{other}"] = min(
+                c["wall_percent"][other] for c in cells)
+    return result
+
+
+def run(build, argv):
+    parser = argparse.ArgumentParser(prog="bench/run stall")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--runs", type=int)
+    parser.add_argument("--who", default="torch-4,torch-16,torch-32,threads-64,ours")
+    args = parser.parse_args(argv)
+    rounds, who = args.runs or (1 if args.quick else 3), args.who.split(",")
     torch.set_num_threads(1)
-    grid = [(name, size, step) for name in DATA for size in SIZES for step in STEPS]
-    runs = {at: [] for at in grid}
+    grid = QUICK if args.quick else [(n, b, s) for n in DATA for b in SIZES for s in STEPS]
+    runs = {at: {w: [] for w in who} for at in grid}
     with bucket(build, LATENCY_MS) as far:
-        plain = {}
-        for name, (make, _) in DATA.items():
-            path = samples.folder(name, build)
-            keys = samples.files(path)
-            far.add(name, path)
-            make(samples.first(path))
-            plain[name] = Objects(far.port, far.signed(name, keys), labels_of(keys), make)
+        of = contenders(build, far, sorted({at[0] for at in grid}))
         for _ in range(rounds):  # rounds outermost: what disturbs the machine disturbs all cells
-            for name, size, step_s in grid:
-                runs[name, size, step_s].append(cell(build, far, name, plain[name], size, step_s))
+            for at in grid:
+                for w in who:
+                    runs[at][w].append(of[w](*at))
     rows, cells = [], []
     for (name, size, step_s), got in runs.items():
-        values = {f"{who}_{what}_s": [g[i][k] for g in got]
-                  for i, who in enumerate(("torch", "ours"))
-                  for k, what in enumerate(("stall", "wall"))}
-        cells.append({"data": name, "batch": size, "step_s": step_s,
-                      **{k: round(median(v), 4) for k, v in values.items()},
-                      "better_percent": round(better(got), 1)})
-        rows.append([name, size, f"{step_s * 1000:.0f} ms",
-                     *(f"{median(values[k]):.3f} {spread(values[k])}"
-                       for k in ("torch_stall_s", "ours_stall_s")),
-                     f"{better(got):+.0f} %",
-                     *(f"{median(values[k]):.2f}" for k in ("torch_wall_s", "ours_wall_s")),
-                     f"{median(values['torch_wall_s']) / median(values['ours_wall_s']):.2f}x"])
-    table(["data", "batch", "step", "torch stalls", "ours stalls", "per stall", "torch wall",
-           "ours wall", "faster"], rows)
-    return {"cells": cells, "runs": rounds, "batches": BATCHES, "latency_ms": LATENCY_MS,
-            "workers": WORKERS}
+        cell = {"data": name, "batch": size, "step_s": step_s, "stall_percent": {},
+                "wall_percent": {}}
+        for w in who:
+            cell[w] = {f"{f}_s": round(median([r[k] for r in got[w]]), 4)
+                       for k, f in enumerate(FIGURES)}
+            if w != "ours" and "ours" in who:
+                cell["stall_percent"][w] = round(better(got, w, "stall"), 1)
+                cell["wall_percent"][w] = round(better(got, w, "wall"), 1)
+            rows.append([f"{name}, {size}, {step_s * 1000:.0f} ms", w,
+                         *(f"{cell[w][f + '_s']:.3f}" for f in FIGURES),
+                         spread([r[2] for r in got[w]]),
+                         f"{cell['wall_percent'][w]:+.1f} %" if w in cell["wall_percent"] else ""])
+        cells.append(cell)
+    table(["cell", "contender", "start s", "stall s", "wall s", "spread", "ours is faster"], rows)
+    return {"cells": cells, **summary(cells, who), "runs": rounds, "batches": BATCHES,
+            "latency_ms": LATENCY_MS}
