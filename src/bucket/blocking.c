@@ -114,6 +114,40 @@ int bucket_read_wait(struct bucket *b, const char *key, const char *etag, uint64
     return outcome(x.r.rc, &x.r.err, err);
 }
 
+struct reads_wait {
+    struct waiter w;
+    size_t left; /* G: w.mtx */
+};
+
+static void one_done(struct bucket_read *r)
+{
+    struct reads_wait *x = r->priv;
+
+    dlc_mtx_lock(&x->w.mtx);
+    x->w.done = --x->left == 0;
+    dlc_cond_signal(&x->w.cond);
+    dlc_mtx_unlock(&x->w.mtx);
+}
+
+int bucket_read_all_wait(struct bucket *b, struct bucket_read *reads, size_t n, struct dlc_err *err)
+{
+    struct reads_wait x = {.left = n};
+
+    if (n == 0)
+        return 0;
+    waiter_init(&x.w, b);
+    for (size_t i = 0; i < n; i++) {
+        reads[i].done = one_done;
+        reads[i].priv = &x;
+        bucket_read(b, &reads[i]);
+    }
+    waiter_wait(&x.w);
+    for (size_t i = 0; i < n; i++)
+        if (reads[i].rc < 0)
+            return outcome(reads[i].rc, &reads[i].err, err);
+    return 0;
+}
+
 static void stat_done(struct bucket_stat *s)
 {
     waiter_wake(&dlc_container(s, struct stat_wait, s)->w);

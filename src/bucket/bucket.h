@@ -163,6 +163,9 @@ void bucket_hint_size(struct bucket *b, uint64_t mean_bytes); /* X */
 /* The same, waiting for the answer. For programs and fallbacks, never on a loop thread. */
 int bucket_read_wait(struct bucket *b, const char *key, const char *etag, uint64_t offset,
                      uint64_t length, bool whole, void *dst, struct dlc_err *err);
+/* Several reads at once; done and priv are not the caller's here. The first error; all have ended. */
+int bucket_read_all_wait(struct bucket *b, struct bucket_read *reads, size_t n,
+                         struct dlc_err *err);
 int bucket_stat_wait(struct bucket *b, const char *key, struct bucket_stat *out,
                      struct dlc_err *err);
 int bucket_list_wait(struct bucket *b, const char *prefix,

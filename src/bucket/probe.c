@@ -2,11 +2,9 @@
 #include "bucket/probe.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/check.h"
 #include "base/mem.h"
-#include "base/mutex.h"
 
 #define SERIAL       9 /* the first one opens a connection and does not count */
 #define SERIAL_BYTES (16u << 10)
@@ -16,85 +14,42 @@
 #define ROUND_BYTES  (64u << 20)
 #define ENOUGH       DLC_SEC(3)
 
-struct round {
-    struct dlc_mtx mtx; /* rank LCK_sync */
-    struct dlc_cond cond;
-    unsigned running;   /* G: mtx */
-    int rc;             /* G: mtx; of the first that failed */
-    struct dlc_err err; /* G: mtx */
-    struct bucket_read *reads;
-    char *memory;
-};
-
-/* On a lane. */
-static void probe_done(struct bucket_read *r)
-{
-    struct round *q = r->priv;
-
-    dlc_mtx_lock(&q->mtx);
-    if (r->rc < 0 && q->rc == 0) {
-        q->rc = r->rc;
-        q->err = r->err;
-    }
-    if (--q->running == 0)
-        dlc_cond_signal(&q->cond);
-    dlc_mtx_unlock(&q->mtx);
-}
-
-static void round_submit(struct bucket *b, struct round *q, const struct probe_range *ranges,
-                         unsigned n, unsigned reads, struct probe_result *out)
-{
-    uint64_t at = 0;
-
-    for (unsigned i = 0; i < reads; i++) {
-        const struct probe_range *p = &ranges[(out->reads + i) % n];
-        uint64_t length = DLC_MIN(p->length, RANGE_BYTES);
-
-        q->reads[i] = (struct bucket_read){.key = p->key,
-                                           .etag = p->etag,
-                                           .offset = p->offset,
-                                           .length = length,
-                                           .dst = q->memory + at,
-                                           .done = probe_done,
-                                           .priv = q};
-        at += length;
-    }
-    out->bytes += at;
-    out->reads += reads;
-    for (unsigned i = 0; i < reads; i++)
-        bucket_read(b, &q->reads[i]);
-}
-
 /* So many reads at once; raises out->bytes_per_s to what they show. */
 static int round_run(struct bucket *b, const struct probe_range *ranges, unsigned n, unsigned reads,
                      struct probe_result *out, struct dlc_err *err)
 {
-    struct round q = {.running = reads, .reads = mem_zero(reads * sizeof(*q.reads))};
-    uint64_t before = out->bytes, most = 0;
+    struct bucket_read *all = mem_zero(reads * sizeof(*all));
+    uint64_t bytes = 0;
     struct dlc_mono start;
+    char *memory;
     double took;
+    int rc;
 
-    dlc_mtx_init(&q.mtx, LCK_sync);
-    dlc_cond_init(&q.cond);
-    for (unsigned i = 0; i < n; i++)
-        most = DLC_MAX(most, DLC_MIN(ranges[i].length, RANGE_BYTES));
-    q.memory = mem_alloc(reads * most + 1);
+    for (unsigned i = 0; i < reads; i++)
+        bytes += DLC_MIN(ranges[(out->reads + i) % n].length, RANGE_BYTES);
+    memory = mem_alloc(bytes);
+    bytes = 0;
+    for (unsigned i = 0; i < reads; i++) {
+        const struct probe_range *p = &ranges[(out->reads + i) % n];
+        uint64_t length = DLC_MIN(p->length, RANGE_BYTES);
+
+        all[i] = (struct bucket_read){.key = p->key,
+                                      .etag = p->etag,
+                                      .offset = p->offset,
+                                      .length = length,
+                                      .dst = memory + bytes};
+        bytes += length;
+    }
     start = dlc_mono_now();
-    round_submit(b, &q, ranges, n, reads, out);
-    dlc_mtx_lock(&q.mtx);
-    while (q.running > 0)
-        dlc_cond_wait(&q.cond, &q.mtx);
-    dlc_mtx_unlock(&q.mtx);
+    rc = bucket_read_all_wait(b, all, reads, err);
     took = dlc_dur_seconds(dlc_mono_since(start));
     took -= DLC_MIN(out->latency_s, took * 0.9); /* the first byte's */
-    out->bytes_per_s = DLC_MAX(out->bytes_per_s, (double)(out->bytes - before) / took);
-    dlc_cond_release(&q.cond);
-    dlc_mtx_release(&q.mtx);
-    mem_free(&q.memory);
-    mem_free(&q.reads);
-    if (q.rc < 0)
-        *err = q.err;
-    return q.rc;
+    out->bytes_per_s = DLC_MAX(out->bytes_per_s, (double)bytes / took);
+    out->reads += reads;
+    out->bytes += bytes;
+    mem_free(&memory);
+    mem_free(&all);
+    return rc;
 }
 
 static int by_seconds(const void *a, const void *b)

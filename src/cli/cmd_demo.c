@@ -3,10 +3,11 @@
  * `dlcache demo`: the effect of the cache on a training loop, in under a minute and without a
  * cloud.
  *
- * Two runs over the same images, in the same shuffled orders, by the same number of worker
- * processes with the same pause per batch in place of the training step: first directly from a
- * bucket that answers each request after 30 ms, then through a daemon of its own. Every figure is
- * measured.
+ * Three runs over the same images, in the same shuffled orders, by the same number of worker
+ * processes with the same pause per batch in place of the training step: directly from a bucket
+ * that answers each request after 30 ms, one request after the other in each worker, as most loaders
+ * do; the same with all requests of a batch at once; then through a daemon of its own. Every figure
+ * is measured.
  */
 #include "cli/commands.h"
 
@@ -38,12 +39,13 @@
 #include "dlcache.h"
 #include "bucket/bucket.h"
 
-#define WORKERS 4
-#define EPOCHS  3
-#define BATCH   16
-#define AHEAD   4  /* batches asked for ahead of the one in use */
-#define STEP_MS 10 /* one batch on the pretended GPU */
-#define LATENCY "30ms"
+#define WORKERS   4
+#define EPOCHS    3
+#define BATCH     16
+#define AHEAD     4  /* batches asked for ahead of the one in use */
+#define STEP_MS   10 /* one batch on the pretended GPU */
+#define LATENCY   "30ms"
+#define IMAGE_MAX ((uint64_t)1 << 20)
 /* List prices of S3 Standard in us-east-1: USD per 1000 GETs, and per GB to another region. */
 #define PRICE_GET "0.0004"
 #define PRICE_GB  "0.02"
@@ -123,15 +125,40 @@ static int train(struct demo *d, unsigned rank, unsigned epoch, read_batch_f *re
 /* ---- straight from the bucket ---- */
 
 struct direct {
+    bool at_once; /* all requests of a batch */
     struct bucket *bucket;
     struct catalog_entry *entries;
     void *buf;
 };
 
+static int direct_batch_at_once(struct direct *s, const uint64_t *idx, size_t n)
+{
+    struct bucket_read reads[BATCH];
+    struct dlc_err err;
+    int rc;
+
+    for (size_t i = 0; i < n; i++) {
+        const struct catalog_entry *e = &s->entries[idx[i]];
+
+        reads[i] = (struct bucket_read){.key = e->key,
+                                        .etag = e->etag,
+                                        .length = e->size,
+                                        .whole = true,
+                                        .dst = (char *)s->buf + i * IMAGE_MAX};
+    }
+    rc = bucket_read_all_wait(s->bucket, reads, n, &err);
+    if (rc < 0)
+        fprintf(stderr, "dlcache demo: %s\n", err.text);
+    return rc;
+}
+
 static int direct_batch(void *source, const uint64_t *idx, size_t n)
 {
     struct direct *s = source;
     struct dlc_err err;
+
+    if (s->at_once)
+        return direct_batch_at_once(s, idx, n);
 
     for (size_t i = 0; i < n; i++) {
         const struct catalog_entry *e = &s->entries[idx[i]];
@@ -156,9 +183,11 @@ static bool collect(struct bucket_list *l, const struct bucket_object *objects, 
     return true;
 }
 
-static int direct_worker(struct demo *d, unsigned rank, unsigned epoch)
+static int direct_run(struct demo *d, unsigned rank, unsigned epoch, bool at_once)
 {
-    struct direct s = {.entries = mem_zero(d->n * sizeof(*s.entries)), .buf = mem_alloc(1 << 20)};
+    struct direct s = {.at_once = at_once,
+                       .entries = mem_zero(d->n * sizeof(*s.entries)),
+                       .buf = mem_alloc(BATCH * IMAGE_MAX)};
     struct bucket_config bc = BUCKET_CONFIG_INIT;
     struct catalog_entry *next = s.entries;
     struct url u = URL_INIT;
@@ -185,6 +214,16 @@ static int direct_worker(struct demo *d, unsigned rank, unsigned epoch)
     mem_free(&s.entries);
     mem_free(&s.buf);
     return rc;
+}
+
+static int direct_worker(struct demo *d, unsigned rank, unsigned epoch)
+{
+    return direct_run(d, rank, epoch, false);
+}
+
+static int parallel_worker(struct demo *d, unsigned rank, unsigned epoch)
+{
+    return direct_run(d, rank, epoch, true);
 }
 
 /* ---- through dlcache ---- */
@@ -306,26 +345,30 @@ static int start_daemon(struct demo *d, struct dlc_err *err)
     return rc;
 }
 
-static int run_both(struct demo *d, struct epoch *direct, struct epoch *cached, struct dlc_err *err)
+enum { DIRECT, PARALLEL, CACHED, SOURCES };
+
+static int run_all(struct demo *d, struct epoch (*of)[EPOCHS], struct dlc_err *err)
 {
     struct epoch before, after;
     int rc = 0;
 
     for (unsigned e = 0; e < EPOCHS && rc == 0; e++) {
-        rc = run_epoch(d, "bucket, epoch", e, direct_worker, &direct[e]);
+        rc = run_epoch(d, "bucket, epoch", e, direct_worker, &of[DIRECT][e]);
+        if (rc == 0)
+            rc = run_epoch(d, "64 requests, epoch", e, parallel_worker, &of[PARALLEL][e]);
         if (rc < 0)
             return dlc_err_set(err, rc, "reading straight from the bucket failed");
     }
     rc = start_daemon(d, err);
     for (unsigned e = 0; e < EPOCHS && rc == 0; e++) {
         rc = counters_of(d, &before, err);
-        if (rc == 0 && run_epoch(d, "dlcache, epoch", e, cached_worker, &cached[e]) < 0)
+        if (rc == 0 && run_epoch(d, "dlcache, epoch", e, cached_worker, &of[CACHED][e]) < 0)
             rc = dlc_err_set(err, DLC_EIO, "reading through dlcache failed");
         if (rc == 0)
             rc = counters_of(d, &after, err);
-        cached[e].requests = after.requests - before.requests;
-        cached[e].bytes = after.bytes - before.bytes;
-        cached[e].money_nano = after.money_nano - before.money_nano;
+        of[CACHED][e].requests = after.requests - before.requests;
+        of[CACHED][e].bytes = after.bytes - before.bytes;
+        of[CACHED][e].money_nano = after.money_nano - before.money_nano;
     }
     return rc;
 }
@@ -349,32 +392,31 @@ static void add_rows(struct table *t, const char *name, const struct epoch *e)
     }
 }
 
-static void print_table(const struct demo *d, const struct epoch *direct,
-                        const struct epoch *cached)
+static void print_table(const struct demo *d, struct epoch (*of)[EPOCHS])
 {
+    static const char *const names[SOURCES] = {"a request per worker", "64 requests at once",
+                                               "through dlcache"};
     struct table t = TABLE_INIT;
-    double seconds[2] = {0}, money[2] = {0};
+    double seconds[SOURCES] = {0}, money[SOURCES] = {0};
 
     table_init(&t, "source|>epoch|>samples/s|>hits|>stalled s|>requests|>bytes|>USD");
-    add_rows(&t, "straight from the bucket", direct);
-    add_rows(&t, "through dlcache", cached);
+    for (unsigned k = 0; k < SOURCES; k++)
+        add_rows(&t, names[k], of[k]);
     printf("\n");
     table_print(&t, stdout);
     table_release(&t);
-    for (unsigned i = 0; i < EPOCHS; i++) {
-        seconds[0] += direct[i].seconds;
-        seconds[1] += cached[i].seconds;
-        money[0] += (double)direct[i].money_nano;
-        money[1] += (double)cached[i].money_nano;
+    for (unsigned i = 0; i < SOURCES * EPOCHS; i++) {
+        seconds[i / EPOCHS] += of[i / EPOCHS][i % EPOCHS].seconds;
+        money[i / EPOCHS] += (double)of[i / EPOCHS][i % EPOCHS].money_nano;
     }
-    printf(
-        "\n%d workers, batches of %d, a step of %d ms after each, %llu images, %s per request.\n"
-        "Hits were in memory when asked for. Stalled: mean time a worker waited for data.\n"
-        "Prices: S3, %s USD per 1000 GETs and %s USD per GB to another region.\n\n"
-        "%d epochs took %.1f s straight from the bucket and %.1f s through dlcache: %.1f times as "
-        "fast, for %.0f %% of the money.\n",
-        WORKERS, BATCH, STEP_MS, (unsigned long long)d->n, LATENCY, PRICE_GET, PRICE_GB, EPOCHS,
-        seconds[0], seconds[1], seconds[0] / seconds[1], 100 * money[1] / money[0]);
+    printf("\n%d workers, batches of %d, a step of %d ms after each, %llu images, %s per request.\n"
+           "Hits were in memory when asked for. Stalled: mean time a worker waited for data.\n"
+           "Prices: S3, %s USD per 1000 GETs and %s USD per GB to another region.\n\n"
+           "%d epochs took %.1f s with a request per worker, %.1f s with 64 requests at once and\n"
+           "%.1f s through dlcache: %.1f and %.1f times as fast, for %.0f %% of the money.\n",
+           WORKERS, BATCH, STEP_MS, (unsigned long long)d->n, LATENCY, PRICE_GET, PRICE_GB, EPOCHS,
+           seconds[DIRECT], seconds[PARALLEL], seconds[CACHED], seconds[DIRECT] / seconds[CACHED],
+           seconds[PARALLEL] / seconds[CACHED], 100 * money[CACHED] / money[DIRECT]);
 }
 
 static json_t *epochs_json(const struct epoch *e)
@@ -430,7 +472,7 @@ static int run(const struct command *cmd, int argc, char **argv)
 {
     struct args a = ARGS_INIT;
     struct demo d = {.n = 960, .config = &a.config};
-    struct epoch direct[EPOCHS] = {0}, cached[EPOCHS] = {0};
+    struct epoch of[SOURCES][EPOCHS] = {0};
     struct dlc_err err = DLC_ERR_INIT;
     const char *samples = NULL;
     bool json = false;
@@ -449,17 +491,17 @@ static int run(const struct command *cmd, int argc, char **argv)
         goto out;
     }
     progress_init(&d.progress, "samples", a.quiet || json);
-    if (prepare(&d, &err) < 0 || run_both(&d, direct, cached, &err) < 0) {
+    if (prepare(&d, &err) < 0 || run_all(&d, of, &err) < 0) {
         progress_end(&d.progress);
         status = cli_fail(cmd, &err);
     } else {
         progress_end(&d.progress);
         if (json)
-            print_json(json_pack("{s:o, s:o}", "direct", epochs_json(direct), "dlcache",
-                                 epochs_json(cached)),
+            print_json(json_pack("{s:o, s:o, s:o}", "direct", epochs_json(of[DIRECT]), "parallel",
+                                 epochs_json(of[PARALLEL]), "dlcache", epochs_json(of[CACHED])),
                        false);
         else
-            print_table(&d, direct, cached);
+            print_table(&d, of);
     }
     clean_up(&d);
 out:
@@ -473,9 +515,11 @@ const struct command cmd_demo = {
     .summary = "Show what dlcache does, in under a minute and without a cloud.",
     .details =
         "Makes a small dataset of images in a local bucket that answers each request after 30 ms,\n"
-        "reads it for three epochs with four worker processes as a training loop would, straight "
+        "reads it for three epochs with four worker processes as a training loop would: straight "
         "from\n"
-        "the bucket and then through a daemon of its own, and prints both. Leaves nothing behind.",
+        "the bucket, each worker with one request after the other; with all requests of a batch "
+        "at\n"
+        "once, 64 by all workers; and through a daemon of its own. Leaves nothing behind.",
     .examples = "  $ dlcache demo\n"
                 "  $ dlcache demo --samples 5000 --json\n",
     .run = run,
