@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does dlcache slow down what is fast already? DLCache's grids on a local file system.
 
-DLCache's own setting (its exp1 and exp2): images in sequence and speech shuffled, on a file system of
-this machine, one epoch, a training step that sleeps. Every contender reads the same files and runs
-the same Python transform. What it costs is decoding: PyTorch is hard to beat here.
+DLCache's own setting (its exp1 and exp2): images in sequence and speech shuffled, on a file system
+of this machine, one epoch, a training step that sleeps. Every contender reads the same files and
+runs the same Python transform. What it costs is decoding: PyTorch is hard to beat here.
 
 torch-4, -8, -16   torch's DataLoader with so many workers
 ours-4, ours-8     dlcache.torch.DataLoader with as many, the tuner switched off (exp1)
@@ -12,14 +12,16 @@ ours-auto          the tuner, at most 8 workers (exp2)
 warm   the files are in the page cache; cold   the page cache is dropped before each run (root only)
 
 The daemon is started for each run and holds nothing; the dataset is opened before the clock starts.
-Four workers of PyTorch take 3.2, 6.4 and 12.8 times the shortest step for a batch of each size, as in
-DLCache's published times.
+Four workers of PyTorch take 3.2, 6.4 and 12.8 times the shortest step for a batch of each size, as
+in DLCache's published times.
 
 start      seconds until the first batch
 stall      seconds in next() after that
 samples/s  all samples by all the time, start included
 cache      the most samples that were in memory and not read yet, as share of the data
 workers    at the end
+CPU        ms of all processes, the daemon's too, for each sample that was handed out: less
+           dependent on what else the machine does than time is
 memory     of all processes, the daemon's too, shared pages divided (PSS), at the end
 
 Goals: no cell slower than PyTorch with the same workers by more than 1 %; stalled cells faster.
@@ -27,6 +29,7 @@ Goals: no cell slower than PyTorch with the same workers by more than 1 %; stall
     --quick    four cells, warm, one run: one to three minutes
     --runs N   runs of each cell (default 3); the whole grid takes about 25 minutes for each
     --who A,B  only these contenders
+    --batch N, --step-ms X, --data NAME   only these cells
     --warm     without the cold half
 """
 import argparse
@@ -39,7 +42,7 @@ import torch.utils.data
 
 import samples
 from bucket_wait import Local, drop_page_cache
-from common import apart, daemon, median, scratch, spread, stat, table
+from common import apart, cpu_seconds, daemon, median, scratch, spread, stat, table
 from distant import labels_of
 
 BATCHES, MOST = 16, 8
@@ -72,9 +75,15 @@ def memory_of(pids):
     return total
 
 
+def cpu_of(pids):
+    """Seconds of CPU of these processes and their children so far."""
+    return sum(cpu_seconds(pid) + cpu_of(children_of(pid)) for pid in pids)
+
+
 def loop(make, step_s, look, pids):
     """Figures of BATCHES steps; look() tells what the cache holds ahead."""
-    start = time.monotonic()
+    pids = [os.getpid(), *pids]
+    start, cpu = time.monotonic(), cpu_of(pids)
     loader = make()
     batches = iter(loader)
     count = len(next(batches)[1])
@@ -92,7 +101,7 @@ def loop(make, step_s, look, pids):
     wall = time.monotonic() - start - looking
     workers = loader.report().workers if hasattr(loader, "report") else loader.num_workers
     return {"start": first, "stall": stall, "wall": wall, "samples": count, "ahead": ahead,
-            "workers": workers, "memory": memory_of([os.getpid(), *pids])}
+            "workers": workers, "cpu": (cpu_of(pids) - cpu) / count, "memory": memory_of(pids)}
 
 
 def theirs(workers, name, path, size, step_s):
@@ -117,8 +126,8 @@ def ours(workers, name, path, socket, pid, build, size, step_s):
     def look(read):
         held = sum(d["resident"] for d in stat(build, socket)["datasets"])
         return max(0, held - read) / len(dataset)
-    return loop(lambda: dlcache.torch.DataLoader(dataset, batch_size=size, shuffle=shuffle, **limit),
-                step_s, look, [pid])
+    return loop(lambda: dlcache.torch.DataLoader(dataset, batch_size=size, shuffle=shuffle,
+                                                 **limit), step_s, look, [pid])
 
 
 def one(build, who, cold, name, path, size, step_s):
@@ -139,7 +148,7 @@ def row_of(at, who, got, cell):
     return [f"{name}, {'cold' if cold else 'warm'}, {size}, {step_s * 1000:.0f} ms", who,
             f"{mine['samples_per_s']:.0f}", spread([g["wall"] for g in got]),
             *(f"{mine[f + '_s']:.3f}" for f in FIGURES), f"{100 * mine['ahead']:.0f} %",
-            f"{mine['workers']:.0f}", f"{mine['memory'] / 1e6:.0f} MB",
+            f"{mine['workers']:.0f}", f"{mine['cpu_ms']:.2f}", f"{mine['memory'] / 1e6:.0f} MB",
             f"{cell['faster_percent'][who]:+.1f} %" if against in cell else ""]
 
 
@@ -149,11 +158,11 @@ def cell_of(at, got):
             "faster_percent": {}}
     for who, runs in got.items():
         of = {f: median([r[f] for r in runs]) for f in (*FIGURES, "samples", "ahead", "workers",
-                                                         "memory")}
+                                                         "memory", "cpu")}
         cell[who] = {**{f"{f}_s": round(of[f], 4) for f in FIGURES},
                      "samples_per_s": round(of["samples"] / of["wall"], 1),
                      "ahead": round(of["ahead"], 4), "workers": of["workers"],
-                     "memory": int(of["memory"])}
+                     "cpu_ms": round(of["cpu"] * 1000, 3), "memory": int(of["memory"])}
     for who, other in AGAINST.items():
         if who in cell and other in cell:
             ratio = cell[who]["samples_per_s"] / cell[other]["samples_per_s"]
@@ -166,6 +175,9 @@ def run(build, argv):
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--runs", type=int)
     parser.add_argument("--who")
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--step-ms", type=float)
+    parser.add_argument("--data", choices=DATA)
     parser.add_argument("--warm", action="store_true")
     args = parser.parse_args(argv)
     who = args.who.split(",") if args.who else [
@@ -174,7 +186,10 @@ def run(build, argv):
     grid = [(n, c, b, s) for n in DATA for c in ((False,) if args.warm else (False, True))
             for b in SIZES for s in STEPS]
     if args.quick:
-        grid = [("images", False, b, s) for b in (SIZES[0], SIZES[-1]) for s in (STEPS[0], STEPS[-1])]
+        grid = [("images", False, b, s) for b in (SIZES[0], SIZES[-1])
+                for s in (STEPS[0], STEPS[-1])]
+    grid = [(n, c, b, s) for n, c, b, s in grid if n == (args.data or n)
+            and b == (args.batch or b) and abs(s * 1000 - (args.step_ms or s * 1000)) < 0.5]
     torch.set_num_threads(1)
     paths = {name: samples.folder(name, build) for name in sorted({at[0] for at in grid})}
     for name, path in paths.items():
@@ -192,7 +207,7 @@ def run(build, argv):
     rows = [row_of(at, w, got[w], cell) for (at, got), cell in zip(runs.items(), cells)
             for w in who]
     table(["cell", "contender", "samples/s", "spread", "start s", "stall s", "wall s", "cache",
-           "workers", "memory", "against torch"], rows)
+           "workers", "CPU ms", "memory", "against torch"], rows)
     least = {w: min(c["faster_percent"][w] for c in cells) for w in AGAINST
              if all(w in c["faster_percent"] for c in cells)}
     return {"cells": cells, "least_percent": least, "runs": rounds, "batches": BATCHES}
