@@ -26,7 +26,7 @@ below local disk.
 
     --only PART   compare | links | sweeps | nodes: one of these; all without it
     --data NAME   mnist or cifar10 only
-    --quick       compare on a quarter of the samples, one run: about a minute
+    --quick       compare on a quarter of the samples, one run: about four minutes
 
 links    direct, fifty-fifty and ours over other links: 40 ms of jitter, and 20 Mbit/s; batch 1024
 sweeps   DELI's: size of a fetch (256 to 2,048), cache (512 to 4,096), trigger (512 to 1,536), all
@@ -46,7 +46,7 @@ import torch
 import torch.utils.data
 
 import samples
-from common import apart, daemon, median, scratch, spread, stat, table
+from common import apart, daemon, median, scratch, side_by_side, spread, stat, table
 from distant import Connection, Objects, bucket, further, labels_of, nodes_of
 
 LATENCY_MS, SCALE, EPOCHS, ROUNDS = 53, 8, 2, 3
@@ -168,7 +168,8 @@ def network(shape):
 
 
 def train(make):
-    """Seconds waited in each epoch, trained, until the first batch; misses. make() gives the loader."""
+    """Seconds waited in each epoch, trained, until the first batch; misses. make() gives the
+    loader."""
     start = time.monotonic()
     loader = make()
     model = optimizer = first = None
@@ -336,23 +337,21 @@ def sweeps(s, results, rounds):
 
 def nodes(s, results, rounds):
     """Three ranks at once, each with a third of the samples and a daemon of its own."""
-    def third(rank):
-        port, paths, labels, make = s.objects()
-        return port, paths[rank::3], labels[rank::3], make
+    port, paths, labels, make = s.objects()
+    thirds = [(port, paths[k::3], labels[k::3], make) for k in range(3)]
 
-    def side_by_side(work):
-        with ThreadPoolExecutor(3) as pool:
-            got = list(pool.map(work, range(3)))
+    def slowest(calls):
+        got = side_by_side(calls)
         return {**got[0], "waits": [max(g["waits"][k] for g in got) for k in range(EPOCHS)],
                 "start": max(g["start"] for g in got)}
 
     def cluster():
         with nodes_of(s.build, s.far, s.name, 3, CACHE * s.block) as (url, sockets):
-            return side_by_side(lambda rank: apart(ours, url, sockets[rank], BATCH, rank, 3))
+            return slowest([(ours, url, sockets[k], BATCH, k, 3) for k in range(3)])
     against = results.add("three nodes", s.name, "direct",
-                          [side_by_side(lambda rank: apart(plain, Objects, BATCH, *third(rank)))])
-    results.add("three nodes", s.name, "fifty-fifty", [side_by_side(
-        lambda rank: apart(fifty_fifty, 16, BATCH, third(rank)))], against)
+                          [slowest([(plain, Objects, BATCH, *third) for third in thirds])])
+    results.add("three nodes", s.name, "fifty-fifty",
+                [slowest([(fifty_fifty, 16, BATCH, third) for third in thirds])], against)
     results.add("three nodes", s.name, "ours", [cluster() for _ in range(rounds)], against)
 
 

@@ -65,7 +65,8 @@ def daemon(build, directory, *flags, env=None):
 
 @contextlib.contextmanager
 def far(build, port, ms, jitter_ms=0, bytes_per_s=0):
-    """A port that leads to a server at another port of this machine, ms away; 0 bytes_per_s: no limit."""
+    """A port that leads to a server at another port of this machine, ms away; 0 bytes_per_s: no
+    limit."""
     argv = [os.path.join(build, "bench", "bench-delay-proxy"), str(port), str(ms), str(jitter_ms),
             str(bytes_per_s)]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as proxy:
@@ -77,19 +78,30 @@ def far(build, port, ms, jitter_ms=0, bytes_per_s=0):
 
 def apart(work, *args):
     """What work(*args) returns, done in a process of its own that is forked from this one."""
+    return side_by_side([(work, *args)])[0]
+
+
+def side_by_side(calls):
+    """What each (work, argument...) returns, all at once, each in a process of its own."""
     context = multiprocessing.get_context("fork")
-    here, there = context.Pipe(duplex=False)
-    child = context.Process(target=lambda: there.send(work(*args)))
-    child.start()
-    there.close()
-    try:
-        result = here.recv()
-    except EOFError:
-        result = None
-    child.join()
-    if child.exitcode != 0:
-        raise SystemExit(f"bench: {work.__name__} failed (exit status {child.exitcode}), see above")
-    return result
+    children = []
+    for work, *args in calls:
+        here, there = context.Pipe(duplex=False)
+        child = context.Process(target=lambda: there.send(work(*args)))
+        child.start()
+        there.close()
+        children.append((work, here, child))
+    results = []
+    for work, here, child in children:
+        try:
+            results.append(here.recv())
+        except EOFError:
+            results.append(None)
+        child.join()
+        if child.exitcode != 0:
+            raise SystemExit(f"bench: {work.__name__} failed (exit status {child.exitcode}), see "
+                             "above")
+    return results
 
 
 def stat(build, socket):

@@ -336,8 +336,9 @@ const struct command cmd_plan = {
     .synopsis = "URL | NAME --memory SIZE [--disk SIZE] [--epochs N] [--step-ms X --batch N] ...",
     .summary = "Predict what training on a dataset will cost.",
     .details =
-        "Lists the bucket, measures its latency and bandwidth with at most 1,000 reads and 64 MB,\n"
-        "and predicts requests, bytes, money and hours: through dlcache with this much memory\n"
+        "Lists the bucket, measures its latency and bandwidth with some 1,000 reads (128 MB at\n"
+        "most), and predicts requests, bytes, money and hours: through dlcache with this much "
+        "memory\n"
         "(--memory) and disk (--disk; without it no disk tier) on each node, by workers that read\n"
         "the bucket themselves in each epoch, and from a copy on local SSDs. Every sample is read\n"
         "once per epoch, in an order that is told ahead (docs/plan.md has the formulas). The\n"
