@@ -15,6 +15,8 @@ import os
 import time
 from typing import Any, Dict, List, Optional
 
+from dlcache.torch.format import share, size
+
 __all__ = ["GpuFigures", "GpuMonitor"]
 
 EVERY_S = 0.5
@@ -31,6 +33,10 @@ class GpuFigures:
 
     def as_dict(self) -> Dict[str, Any]:
         return dataclasses.asdict(self)
+
+    def text(self) -> str:
+        return (f"GPU {self.index}: {share(self.utilisation)} busy, {size(self.memory_most)} of "
+                f"{size(self.memory_total)} at most: {self.name}")
 
 
 class _Utilisation(ctypes.Structure):

@@ -33,6 +33,8 @@ from dlcache import _dlcache
 from dlcache.errors import other_snapshot
 from dlcache.torch.device_copies import DeviceCopies, indices_of, small_of
 from dlcache.torch.epoch_rows import EpochRow, EpochRows
+from dlcache.torch.epoch_times import EpochClock, EpochTimes
+from dlcache.torch.gpu_monitor import GpuFigures, GpuMonitor
 from dlcache.torch.order.batch_plans import BatchPlan
 from dlcache.torch.order.importance import ImportanceSampler, learn, learner, row_of
 from dlcache.torch.order.native_order import NativeOrder
@@ -100,6 +102,8 @@ class LoaderReport:
     ready: int  #: batches that can be had at once
     bad_samples: list[tuple[int, str]]  #: the first thousand: number, and why
     by_epoch: list[EpochRow] = field(default_factory=list)  #: what each epoch saw
+    times: list[EpochTimes] = field(default_factory=list)  #: of each epoch; copies are in the step
+    gpus: list[GpuFigures] = field(default_factory=list)  #: none without NVML
 
     def __str__(self) -> str:
         total = self.waited_s + self.step_s
@@ -114,6 +118,7 @@ class LoaderReport:
                          f"{self.decoded_cache_bytes / 2**20:.0f} MiB), {self.decoded} decoded")
         if self.by_epoch:
             lines.append(self.by_epoch[-1].text())
+        lines += [g.text() for g in self.gpus]
         if self.bad:
             lines.append(f"{self.bad} bad samples, such as:")
             lines += [f"  {why}" for _, why in self.bad_samples[:5]]
@@ -177,6 +182,7 @@ class _Loader:
         self._opened: _OpenLoader | None = None
         self._last: LoaderReport | None = None
         self._epochs_seen, self._epoch_began_s = EpochRows(), 0.0
+        self._clock, self._clocked = EpochClock(), (0.0, 0.0)
         self._open()           # a wrong URL or setting is said here
 
     # ---- opening ----
@@ -245,6 +251,7 @@ class _Loader:
     def _handed(self, opened: _OpenLoader, place: tuple[int, int]) -> None:
         """The user is at this place."""
         self._state = place
+        opened.gpus.sample()
         if self._sampler_order is not None:
             self._sampler_order.plan.handed = place[1]
             self._look_ahead(opened)
@@ -300,8 +307,17 @@ class _Loader:
         s = o.native.stats()
         times = {"begin_s": self._epoch_began_s, "end_s": s["waited_s"] + s["step_s"]}
         self._epoch_began_s = times["end_s"]
+        self._add_times(s["waited_s"], s["step_s"])
         if row is not None:
             self._epochs_seen.add(replace(row, **times), o.daemon_stats(), epoch)
+
+    def _add_times(self, waited_s: float, stepped_s: float) -> None:
+        """The library counts from when the loader was opened."""
+        now = waited_s, stepped_s
+        load_s, step_s = (n - b if n >= b else n for n, b in zip(now, self._clocked))
+        self._clocked = now
+        self._clock.add(load_s, 0.0, 0.0, step_s)
+        self._clock.epoch_end()
 
     def learn(self, losses: Any) -> None:
         """The losses of the batch that was handed out last, one for each sample in it (a tensor on
@@ -371,7 +387,8 @@ class _Loader:
             return self._last
         native = self._open().native
         return LoaderReport(**native.stats(), bad_samples=native.bad(),
-                            by_epoch=list(self._epochs_seen.rows))
+                            by_epoch=list(self._epochs_seen.rows), times=list(self._clock.rows),
+                            gpus=self._opened.gpus.figures())
 
 
 class _NativeIterator(Iterator):
@@ -408,6 +425,7 @@ class _OpenLoader:
 
     def __init__(self, loader: _Loader) -> None:
         self.pid = os.getpid()
+        self.gpus = GpuMonitor()
         self.batch_size = loader.batch_size
         self.output = loader.output
         self.dtype = getattr(torch, loader._dtype)

@@ -365,9 +365,7 @@ class Report:
         if self.copy_s > 0:
             rows.append(("time", f"load {duration(self.waited_s)}, copy {duration(self.copy_s)}, "
                                  f"step {duration(self.step_s)}"))
-        for g in self.gpus:
-            rows.append((f"GPU {g.index}", f"{share(g.utilisation)} busy, {size(g.memory_most)} of "
-                                           f"{size(g.memory_total)} at most: {g.name}"))
+        rows += [(f"GPU {g.index}", g.text().split(": ", 1)[1]) for g in self.gpus]
         if self.skipped or self.replaced:
             first = f"; first: {self.bad[0]}" if self.bad else ""
             rows.append(("bad", f"{count(self.skipped)} samples skipped, "
