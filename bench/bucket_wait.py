@@ -222,7 +222,7 @@ def with_daemon(build, far, url, memory, batch):
     with scratch() as home, daemon(build, home, "--quiet", "--memory", str(memory), "--disk", "0",
                                    env=far.env) as (socket, _):
         got = apart(ours, url, socket, batch)
-        return {**got, "misses": stat(build, socket)["counters"]["bucket_gets"]}
+        return {**got, "misses": sum(d["misses"] for d in stat(build, socket)["datasets"])}
 
 
 def drop_page_cache():
