@@ -56,7 +56,7 @@ class OrderClient:
                  join: Callable[[dlcache.Dataset], None] | None = None, window: int = 0) -> None:
         self._targets, self._each = targets, 2 if targets else 1
         self._relaxed = relaxed
-        self._window = window * self._each
+        self._by_hand = {"window": window * self._each} if window else {}
         self._following: dict[str, Any] | None = None  # the order that the handle follows and deals
         self._url, self._options = source[0].url, source[0].again()
         self._mapping, self._join = source[1], join
@@ -214,7 +214,7 @@ class OrderClient:
         if not again and (order != self._order or epoch not in (last, last + 1) or resumed):
             self._following = None
             at = self._position(plan, max(plan.handed, plan.fixed))
-            self._open().follow(**order, epoch=epoch, position=at, window=self._window,
+            self._open().follow(**order, epoch=epoch, position=at, **self._by_hand,
                                 **self._resumed(plan, at))
             self._following = order
             self._waited = 0.0
@@ -256,7 +256,7 @@ class OrderClient:
             self._mute = plan
             return
         self._open().follow(samples, epoch=self._next_epoch, targets=self._targets,
-                            window=self._window,
+                            **self._by_hand,
                             position=self._position(plan, plan.handed))
         self._waited = 0.0
         self._add(plan)
