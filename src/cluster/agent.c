@@ -126,6 +126,10 @@ static void gather(struct task *t)
     struct loop_call *e = dlc_container(t, struct loop_call, task);
 
     e->body = e->agent->ops->gather(e->agent->node, &e->more);
+    if (e->body == NULL) {
+        loop_post(e->agent->node->loop, t);
+        return;
+    }
     json_object_set_new(e->body, "instance", json_string(e->agent->identity.instance));
     loop_call_done(e);
 }

@@ -38,7 +38,8 @@ struct agent_news {
 /* Contents of a heartbeat, and what to do with its answer. Both L: gather() before each, then
  * digest(). */
 struct agent_ops {
-    json_t *(*gather)(struct node *n, bool *more); /* Gives. *more: send another one at once */
+    /* Gives; NULL: call it again in the next turn. *more: send another one at once. */
+    json_t *(*gather)(struct node *n, bool *more);
     void (*digest)(struct node *n, const struct agent_news *news);
     /* L: the node has a certificate, or a new one. Before digest() of the join. */
     int (*certified)(struct node *n, struct tls_identity *id, struct dlc_err *err);

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <jansson.h>
+
 #include "base/clock.h"
 #include "base/err.h"
 #include "base/event_loop.h"
@@ -43,6 +45,12 @@ struct checked_job {
     char *key;         /* "JOB TENANT/DATASET"; NULL: none */
     uint64_t snapshot; /* that its ranks read; 0: none has opened it yet */
     struct dlc_mono until;
+};
+
+/* report.c: the figures of a heartbeat, in the making. */
+struct figures {
+    json_t *datasets, *jobs; /* NULL: not begun */
+    uint64_t at;             /* dataset_step() */
 };
 
 struct member {
@@ -81,6 +89,8 @@ struct member {
     struct batch *batch;        /* report.c: rows in flight to the manager */
     struct past_job *past_jobs; /* report.c: reads of ended sessions, by job */
     size_t n_past_jobs, cap_past_jobs;
+    struct figures figures;
+    uint64_t walked, ticketed;  /* dataset_step() of report.c and of tickets.c */
     struct handover *handover;  /* handover.c; NULL: nothing was looked at yet */
     struct dataset_cost *costs; /* cost.c: on datasets that have been freed */
     size_t n_costs, cap_costs;

@@ -40,12 +40,16 @@
 
 static json_t *gather(struct node *n, bool *more)
 {
-    json_t *chunks = report_chunks(n, more), *sessions = revocation_rows(n);
-    json_t *figures = report_figures(n), *usage = usage_batch(n);
-    json_t *body = json_pack("{s:I, s:o, s:o, s:o}", "view",
-                             (json_int_t)cluster_version(n->cluster), "figures", figures,
-                             "progress", report_progress(n), "commands_done", commands_done(n));
+    json_t *figures = report_figures(n), *chunks, *sessions, *usage, *body;
 
+    if (figures == NULL)
+        return NULL;
+    chunks = report_chunks(n, more);
+    sessions = revocation_rows(n);
+    usage = usage_batch(n);
+    body = json_pack("{s:I, s:o, s:o, s:o}", "view", (json_int_t)cluster_version(n->cluster),
+                     "figures", figures, "progress", report_progress(n), "commands_done",
+                     commands_done(n));
     if (usage != NULL)
         json_object_set_new(figures, "usage", usage);
 

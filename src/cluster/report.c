@@ -40,6 +40,8 @@
 #include "daemon/daemon.h"
 #include "ipc/frame.h"
 
+#define WALKS     16u /* datasets that a tick goes on with: each may look at a slice */
+#define FIGURES   64u /* datasets whose figures are made in one turn of the loop */
 #define SLICE     8192u
 #define ROWS_MAX  2000u
 #define BYTES_MAX (400u << 10) /* of keys and ETags in one batch */
@@ -305,9 +307,11 @@ void report_tick(struct node *n)
 {
     if (n->cluster == NULL || cluster_version(n->cluster) == 0)
         return;
-    dlc_list_each_safe (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
+    for (unsigned i = 0; i < WALKS; i++) {
+        struct dataset *ds = dataset_step(n, &n->member->walked);
 
+        if (ds == NULL)
+            break;
         if (ds->cid == NULL || ds->state != DATASET_READY || ds->stale)
             continue;
         if (ds->deleted && ds->refs == 0 && (ds->report == NULL || ds->report->n_told == 0))
@@ -548,6 +552,9 @@ void report_close(struct node *n)
         mem_free(&n->member->past_jobs[i].job);
         mem_free(&n->member->past_jobs[i].dataset);
     }
+    json_decref(n->member->figures.datasets);
+    json_decref(n->member->figures.jobs);
+    n->member->figures = (struct figures){0};
     mem_free(&n->member->past_jobs);
     n->member->n_past_jobs = n->member->cap_past_jobs = 0;
 }
@@ -564,28 +571,46 @@ static uint64_t disk_space(const struct disk_figures *d)
     return DLC_MIN(d->limit, room);
 }
 
-json_t *report_figures(struct node *n)
+/* The figures of the next datasets. False: there are more. */
+static bool figures_step(struct node *n, struct figures *f)
 {
-    json_t *datasets = json_object(), *jobs = json_object();
-    struct memory_figures m;
-    struct disk_figures d = {0};
+    if (f->datasets == NULL) {
+        f->datasets = json_object();
+        f->jobs = json_object();
+        for (size_t i = 0; i < n->member->n_past_jobs; i++)
+            add_job(f->jobs, n->member->past_jobs[i].job, n->member->past_jobs[i].dataset, 0,
+                    &n->member->past_jobs[i].sum);
+    }
+    for (unsigned i = 0; i < FIGURES; i++) {
+        struct dataset *ds = dataset_step(n, &f->at);
 
-    tenant_memories_figures(&n->memories, &m);
-    if (n->disk != NULL)
-        disk_figures(n->disk, &d);
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
-
+        if (ds == NULL)
+            return true;
         if (ds->cid == NULL || ds->state != DATASET_READY)
             continue;
         if (!ds->stale && !ds->deleted)
-            json_object_set_new(datasets, ds->cid, dataset_figures(ds));
+            json_object_set_new(f->datasets, ds->cid, dataset_figures(ds));
         dlc_list_each (s, &ds->sessions)
-            add_session(jobs, dlc_container(s, struct session, link));
+            add_session(f->jobs, dlc_container(s, struct session, link));
     }
-    for (size_t i = 0; i < n->member->n_past_jobs; i++)
-        add_job(jobs, n->member->past_jobs[i].job, n->member->past_jobs[i].dataset, 0,
-                &n->member->past_jobs[i].sum);
+    return false;
+}
+
+json_t *report_figures(struct node *n)
+{
+    struct figures *f = &n->member->figures;
+    json_t *datasets, *jobs;
+    struct memory_figures m;
+    struct disk_figures d = {0};
+
+    if (!figures_step(n, f))
+        return NULL;
+    datasets = f->datasets;
+    jobs = f->jobs;
+    *f = (struct figures){0};
+    tenant_memories_figures(&n->memories, &m);
+    if (n->disk != NULL)
+        disk_figures(n->disk, &d);
     return json_pack("{s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o, s:o*}", "memory_used",
                      (json_int_t)m.used, "memory_limit", (json_int_t)m.ceiling, "disk_used",
                      (json_int_t)d.bytes, "disk_limit", (json_int_t)disk_space(&d), "gpus_free",

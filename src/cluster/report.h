@@ -17,8 +17,9 @@ void report_again(struct node *n); /* the manager knows nothing: report everythi
  * once report_heard(true) is called. *more: there are others. */
 json_t *report_chunks(struct node *n, bool *more);
 void report_heard(struct node *n, bool well);
-json_t *report_figures(struct node *n);  /* for heartbeats. Gives */
-json_t *report_progress(struct node *n); /* the same */
+/* For heartbeats. Gives; NULL: call it again in another turn of the loop, there are many datasets. */
+json_t *report_figures(struct node *n);
+json_t *report_progress(struct node *n); /* for heartbeats. Gives */
 
 extern const struct node_events report_events;
 

@@ -9,6 +9,7 @@
 #include "daemon/dataset.h"
 #include "daemon/state.h"
 
+#define LOOKS     512u       /* datasets looked at in one tick */
 #define ASK_PAUSE DLC_SEC(2) /* between two questions about one dataset */
 
 static void ticket_came(struct node *n, const struct grant *g, const struct dlc_err *err, void *arg)
@@ -50,9 +51,11 @@ void tickets_tick(struct node *n)
 
     if (n->peers == NULL || n->stopping || agent_manager_away(n->member->agent))
         return;
-    dlc_list_each_safe (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
+    for (unsigned i = 0; i < LOOKS; i++) {
+        struct dataset *ds = dataset_step(n, &n->member->ticketed);
 
+        if (ds == NULL)
+            break;
         if (is_due(ds, now))
             ask_for_ticket(ds, now);
     }

@@ -62,6 +62,7 @@
 
 #define TICK         DLC_MS(200)
 #define TICK_SHORT   DLC_MS(50) /* while memory is short: whoever needs it takes what was given */
+#define LOOKS        512u       /* datasets of a pass over all in one turn of the loop */
 #define SCAN_EVERY   DLC_MS(1)  /* slices of a look at pins; between them others have their turn */
 #define FIRST_CLIENT DLC_SEC(5)
 #define LOCK_WAIT    DLC_SEC(30) /* for a daemon that is ending */
@@ -111,8 +112,10 @@ static bool follow_limits(struct node *n, bool once)
 
 static void say_progress(struct node *n)
 {
-    dlc_list_each (l, &n->datasets)
-        dataset_progress(dlc_container(l, struct dataset, link));
+    struct dataset *ds;
+
+    for (unsigned i = 0; i < LOOKS && (ds = dataset_step(n, &n->progress_at)) != NULL; i++)
+        dataset_progress(ds);
     dlc_list_each (l, &n->warms)
         warm_progress(dlc_container(l, struct warm, link));
 }
@@ -177,10 +180,11 @@ static void on_freeing(struct timer *t)
 {
     struct node *n = dlc_container(t, struct node, freeing);
     bool more = tenant_memories_free_some(&n->memories);
+    struct dataset *ds;
 
-    dlc_list_each (l, &n->datasets)
-        more |= bypass_evict_some(dlc_container(l, struct dataset, link));
-
+    for (unsigned i = 0; i < LOOKS && (ds = dataset_step(n, &n->freeing_at)) != NULL; i++)
+        more |= bypass_evict_some(ds);
+    more |= n->freeing_at > 0;
     more |= free_idle(n, loop_now(n->loop));
     if (n->stopping)
         return;
@@ -200,6 +204,19 @@ static bool is_idle(const struct node *n, struct dlc_mono now)
         most = DLC_MAX(most, FIRST_CLIENT.ns);
     return n->config->idle_exit.ns > 0 && n->n_conns == 0 && n->pending == 0 &&
            dlc_mono_sub(now, n->last_client).ns > most;
+}
+
+/* How often each dataset will still be read: each second, and of very many a part at each tick. */
+static void expect(struct node *n)
+{
+    struct dataset *ds;
+
+    for (unsigned i = 0; n->expecting && i < LOOKS; i++) {
+        ds = dataset_step(n, &n->expect_at);
+        if (ds != NULL)
+            dataset_expect(ds);
+        n->expecting = ds != NULL;
+    }
 }
 
 static void on_tick(struct timer *t)
@@ -230,10 +247,10 @@ static void on_tick(struct timer *t)
     shrinks = follow_limits(n, once);
     if (once) {
         n->room_told = now;
-        dlc_list_each (l, &n->datasets)
-            dataset_expect(dlc_container(l, struct dataset, link));
+        n->expecting = true;
         decoded_caches_tell_room(n);
     }
+    expect(n);
     if (is_idle(n, now)) {
         log_info("idle: ending");
         node_stop(n);

@@ -99,6 +99,14 @@ struct dataset *dataset_from(const struct node *n, uint64_t id)
     return at < n->n_datasets ? n->by_id[at] : NULL;
 }
 
+struct dataset *dataset_step(const struct node *n, uint64_t *at)
+{
+    struct dataset *ds = dataset_from(n, *at);
+
+    *at = ds != NULL ? ds->id + 1 : 0;
+    return ds;
+}
+
 /* ---- the table ---- */
 
 void dataset_table_add(struct dataset *ds)

@@ -32,6 +32,8 @@ bool dataset_is_listing(const struct dataset *ds);
 struct dataset *dataset_by_name(struct node *n, const char *name, bool refresh);
 /* Is this its URL: of its bucket, or dlcache://NAME as its tenant says it? */
 bool dataset_is_at(const struct dataset *ds, const char *url);
+/* The next one of a pass that goes round; *at is where it is, at first 0. NULL: the end, once. */
+struct dataset *dataset_step(const struct node *n, uint64_t *at);
 /* Lists of dataset.same_url and dataset.same_cid, the newest last; URLs in their canonical form.
  * Compare the text: others may be among them. */
 const struct dlc_list *datasets_at(const struct node *n, const char *url);

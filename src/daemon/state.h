@@ -74,6 +74,8 @@ struct node {
     size_t n_datasets, cap_datasets;
     struct dlc_list idle; /* struct dataset.idle: those without users, left longest ago first */
     unsigned n_idle;
+    uint64_t progress_at, freeing_at, expect_at; /* dataset_step() of passes of daemon.c */
+    bool expecting;
     struct object_index objects;
     struct dlc_list following; /* struct dataset.prefetch.link: sessions follow an order there */
     struct dlc_mono owned_at;  /* prefetch.c counted tenant_memory.owned then; 0: it must */

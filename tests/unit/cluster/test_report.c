@@ -207,9 +207,52 @@ static void a_job_keeps_what_its_sessions_read(void **state)
     json_decref(figures);
 }
 
+/* Of very many datasets each heartbeat has all figures, made in several turns of the loop; and a
+ * tick looks at the chunks of a few. */
+static void test_many_datasets(void **state)
+{
+    enum { MANY = 200 };
+    struct dataset *all[MANY];
+    unsigned turns = 1;
+    json_t *figures;
+    char name[16];
+
+    (void)state;
+    for (unsigned i = 0; i < MANY; i++) {
+        snprintf(name, sizeof(name), "d%u", i);
+        all[i] = parts_dataset(&n, name, parts_catalog(name, 2));
+        parts_belongs(all[i], name, "ann");
+        all[i]->tally = mem_new(struct bucket_tally);
+        all[i]->tenant_memory = n.own_memory;
+        assert_int_equal(mem_index_new(n.own_memory->memory, 2, 1, &all[i]->index, NULL), 0);
+    }
+    for (; (figures = report_figures(&n)) == NULL; turns++)
+        assert_true(turns < 10);
+    assert_int_equal(turns, 4);
+    assert_int_equal(json_object_size(json_object_get(figures, "datasets")), MANY + 1);
+    json_decref(figures);
+    assert_null(report_figures(&n)); /* the daemon ends meanwhile */
+    for (unsigned seen = 0; seen < MANY + 1; seen += 16) {
+        report_tick(&n);
+        assert_in_range(n.pending, 1, 16);
+        while (n.pending > 0) {
+            loop_run(n.loop);
+            sched_yield();
+        }
+    }
+    for (unsigned i = 0; i < MANY; i++) {
+        assert_non_null(all[i]->report); /* it had its turn */
+        events_raise(&n, dataset_freed, all[i]);
+        mem_index_free(&all[i]->index);
+        mem_free(&all[i]->tally);
+        parts_free(all[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_many_datasets, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_are_told_until_they_are_heard, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stale_dataset_is_not_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_new_state_does_not_hide_what_has_gone, set_up, tear_down),

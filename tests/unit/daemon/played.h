@@ -113,9 +113,11 @@ static inline struct dataset *played_files(struct node *n, const char *files,
     ds->disk.group = disk_group(n->disk, 1, "x");
     ds->tenant_memory = n->own_memory;
     hist_init(&ds->prefetch.latency, 1000);
+    dataset_table_remove(ds);
     url_release(&ds->url);
     snprintf(url, sizeof(url), "file://%s/", files);
     assert_int_equal(url_parse(&ds->url, url, &err), 0);
+    dataset_table_add(ds);
     bc.retries = 0;
     bc.no_hedge = true;
     bc.tally = tally;
