@@ -112,6 +112,11 @@ static void test_takes_what_is_free(void **state)
     assert_int_equal(f.residents, 10);
     assert_true(f.decoded_bytes >= n * 100 * KB && f.decoded_bytes < f.used);
     assert_int_equal(counters.mem_evictions, w->evictions);
+    memory_evict_all(w->m, w->decoded);
+    memory_figures(w->m, &f);
+    assert_int_equal(f.decoded, 0);
+    assert_int_equal(f.decoded_bytes, 0);
+    assert_int_equal(f.residents, 10);
 }
 
 /* While the daemon ends: who holds a view of what was there is not asked any more. */

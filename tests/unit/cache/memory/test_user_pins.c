@@ -181,6 +181,28 @@ static void test_counts_once(void **state)
     user_close(&again);
 }
 
+/* What a user pins counts for it, whether the owner pins the same or not. */
+static void test_counts_beside_the_owner(void **state)
+{
+    struct world *w = *state;
+    struct user ann, mine = {.s = w->s, .c = w->c};
+
+    user_open(&ann, w->m, w->x, ANN);
+    for (unsigned i = 0; i < ALL / 8; i++) {
+        assert_int_equal(bring(w->m, w->x, i, ANN), 0);
+        user_pin(&ann, i);
+    }
+    memory_tick(w->m);
+    for (unsigned i = 0; i < ALL / 8; i++)
+        user_pin(&mine, i);
+    memory_tick(w->m);
+    assert_in_range(user_pins_total(w->m), MB / 2, MB / 2 + MB / 16);
+    assert_int_equal(w->s->user->pinned.now.bytes, ann.s->user->pinned.now.bytes);
+    user_let_go(&mine);
+    user_let_go(&ann);
+    user_close(&ann);
+}
+
 /* A user comes when memory is full: the eighth is made by the next misses, none of which fails. */
 static void test_comes_late(void **state)
 {
@@ -218,8 +240,9 @@ static void test_large_samples(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_eighth_is_left), T(test_pins_all_at_once), T(test_owner),
-        T(test_counts_once),    T(test_comes_late),       T(test_large_samples),
+        T(test_eighth_is_left),          T(test_pins_all_at_once), T(test_owner),
+        T(test_counts_beside_the_owner), T(test_counts_once),      T(test_comes_late),
+        T(test_large_samples),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
