@@ -99,6 +99,7 @@ static void test_read(void **state)
     assert_int_equal(dlc_read(ds, 10, buf, SIZE - 1), SIZE); /* too small: untouched */
     assert_int_equal(buf[0], 0xaa);
     assert_int_equal(dlc_read(ds, N, buf, sizeof(buf)), DLC_EINVAL);
+    until(stat_of(&d, "datasets", "pins") == 0); /* it holds no view */
     dlc_close(&ds);
 }
 

@@ -484,6 +484,39 @@ static void test_random(void **state)
     for (unsigned i = 0; i < 20; i++)
         assert_ptr_equal(victim(&s, 1, LIFE_CALM), group(&s, 1));
     tear_down(&s);
+    s.table = (struct chunks)CHUNKS_INIT;
+    groups_init(&s.groups, 0, &policy_random, NULL); /* the one that is read is the first */
+    put(&s, group(&s, 1), 1, 10);
+    put(&s, group(&s, 2), 2, 10);
+    groups_join(&s.groups, group(&s, 1), 1);
+    for (unsigned i = 0; i < 50; i++)
+        assert_ptr_equal(victim(&s, 1, LIFE_CALM), group(&s, 2));
+    tear_down(&s);
+}
+
+/* Ranks of chunks lie in blocks of 4096: each has its own, in whichever block. */
+static void test_many_ranks(void **state)
+{
+    enum { MANY = 9000 };
+    static uint32_t slots[MANY];
+    struct setting s = {.table = CHUNKS_INIT};
+
+    (void)state;
+    groups_init(&s.groups, 0, &policy_greedy, NULL);
+    for (unsigned i = 0; i < MANY; i++) {
+        slots[i] = put(&s, group(&s, 1), i + 1, 10);
+        groups_chunk_cost(&s.groups, &s.table, slots[i], 1 + (i * 7919u) % MANY);
+    }
+    for (unsigned rank = 0; rank < MANY; rank++) { /* the cheapest first */
+        uint32_t slot = groups_victim_chunk(victim(&s, 1, LIFE_CALM));
+        unsigned i = 0;
+
+        while (slots[i] != slot)
+            i++;
+        assert_int_equal((i * 7919u) % MANY, rank);
+        groups_unlink(&s.groups, &s.table, slot);
+    }
+    tear_down(&s);
 }
 
 /* One that could not be removed is not the next again, under any policy, until it is used. */
@@ -770,6 +803,7 @@ int main(void)
         cmocka_unit_test(test_model),
         cmocka_unit_test(test_as_one_order),
         cmocka_unit_test(test_random),
+        cmocka_unit_test(test_many_ranks),
         cmocka_unit_test(test_stuck),
         cmocka_unit_test(test_own_cost),
         cmocka_unit_test(test_refusals),

@@ -2,6 +2,8 @@
 /* A look at all pins that takes several turns of the loop frees what nobody pins, and only that. */
 #include "world.h"
 
+#include "base/counters.h"
+
 #define MB    ((uint64_t)1 << 20)
 #define LEN   1000u
 #define OTHER 31 /* sessions that claim all blocks, besides the world's */
@@ -122,6 +124,32 @@ static void test_retired_meanwhile(void **state)
     atomic_store(&y->w->b->pins[0], 0);
 }
 
+/* A retired sample that a reader holds is counted once, however many passes see it; an eviction in
+ * steps frees the others before it returns. */
+static void test_waits_are_counted_once(void **state)
+{
+    struct world *w = world_new(8 * MB, 8 * MB);
+    uint64_t waits = atomic_load(&counters.mem_eviction_waits), place = 0, bytes = 0;
+    void *of = w;
+
+    (void)state;
+    for (unsigned i = 0; i < 20; i++)
+        put(w, i);
+    atomic_store(&w->b->pins[0], 7 + 1);
+    while (mem_index_evict_some(w->x, &place, &bytes))
+        ;
+    assert_true(bytes == 20 * LEN);
+    assert_int_equal(w->x->retired, 1);
+    for (unsigned i = 0; i < 5; i++)
+        memory_tick(w->m);
+    assert_int_equal(w->x->retired, 1);
+    assert_int_equal(atomic_load(&counters.mem_eviction_waits), waits + 1);
+    atomic_store(&w->b->pins[0], 0);
+    memory_tick(w->m);
+    assert_int_equal(w->x->retired, 0);
+    world_free(&of);
+}
+
 /* Sessions leave while a pass stands at them. */
 static void test_sessions_leave(void **state)
 {
@@ -206,8 +234,9 @@ static void test_figures(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_takes_turns),    T(test_retired_meanwhile), T(test_sessions_leave),
-        T(test_room_is_coming), T(test_figures),
+        T(test_takes_turns),    T(test_retired_meanwhile),
+        T(test_sessions_leave), T(test_room_is_coming),
+        T(test_figures),        cmocka_unit_test(test_waits_are_counted_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

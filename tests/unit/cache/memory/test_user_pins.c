@@ -203,6 +203,38 @@ static void test_counts_beside_the_owner(void **state)
     user_close(&ann);
 }
 
+/* Sessions of one user are neighbours in a pass, also after one between two others has gone: what
+ * they all pin counts once for the user. */
+static void test_counts_once_after_one_left(void **state)
+{
+    struct world *w = *state;
+    struct user ann[3], bob;
+    uint64_t one;
+
+    user_open(&ann[0], w->m, w->x, ANN);
+    user_open(&bob, w->m, w->x, BOB);
+    user_open(&ann[1], w->m, w->x, ANN);
+    assert_int_equal(bring(w->m, w->x, 1, ANN), 0);
+    user_pin(&ann[0], 1);
+    memory_tick(w->m);
+    one = user_pins_total(w->m);
+    assert_true(one >= SIZE);
+    user_close(&ann[1]);
+    user_open(&ann[2], w->m, w->x, ANN);
+    user_pin(&bob, 1);
+    user_pin(&ann[2], 1);
+    memory_tick(w->m);
+    assert_int_equal(user_pins_total(w->m), one);
+    assert_int_equal(ann[0].s->user->pinned.now.bytes, one);
+    assert_int_equal(bob.s->user->pinned.now.bytes, one);
+    user_let_go(&ann[0]);
+    user_let_go(&ann[2]);
+    user_let_go(&bob);
+    user_close(&ann[0]);
+    user_close(&ann[2]);
+    user_close(&bob);
+}
+
 /* A user comes when memory is full: the eighth is made by the next misses, none of which fails. */
 static void test_comes_late(void **state)
 {
@@ -240,8 +272,13 @@ static void test_large_samples(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        T(test_eighth_is_left),          T(test_pins_all_at_once), T(test_owner),
-        T(test_counts_beside_the_owner), T(test_counts_once),      T(test_comes_late),
+        T(test_eighth_is_left),
+        T(test_pins_all_at_once),
+        T(test_owner),
+        T(test_counts_once_after_one_left),
+        T(test_counts_beside_the_owner),
+        T(test_counts_once),
+        T(test_comes_late),
         T(test_large_samples),
     };
 
