@@ -75,31 +75,6 @@ static void start(struct work *w)
     assert_int_equal(pthread_create(&w->thread, NULL, work_main, w), 0);
 }
 
-/* It waits for a lock or a condition: futex is what it is in. */
-static bool waits(struct work *w)
-{
-    char path[64], text[64] = "";
-    FILE *f;
-
-    if (atomic_load(&w->tid) == 0)
-        return false;
-    snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)atomic_load(&w->tid));
-    f = fopen(path, "r");
-    assert_non_null(f);
-    if (fgets(text, sizeof(text), f) == NULL)
-        text[0] = 0;
-    fclose(f);
-    return atoi(text) == SYS_futex && text[0] != 'r';
-}
-
-static void until_waits(struct work *w)
-{
-    for (unsigned in_a_row = 0; in_a_row < 20;) {
-        in_a_row = waits(w) ? in_a_row + 1 : 0;
-        sched_yield();
-    }
-}
-
 /* Stores the chunk that another thread is removing: it waits until the old one has gone. */
 static void test_store_what_leaves(void **state)
 {
@@ -113,7 +88,7 @@ static void test_store_what_leaves(void **state)
     await_gate();
     assert_false(disk_has(d, id_of(1)));
     start(&stores);
-    until_waits(&stores);
+    until_waits(&stores.tid);
     gate(false);
     pthread_join(drops.thread, NULL);
     pthread_join(stores.thread, NULL);
@@ -137,7 +112,7 @@ static void test_wait_for_room(void **state)
     await_gate();
     assert_int_equal(d->leaving, 1);
     start(&second);
-    until_waits(&second);
+    until_waits(&second.tid);
     gate(false);
     pthread_join(first.thread, NULL);
     pthread_join(second.thread, NULL);

@@ -226,6 +226,7 @@ static void test_range_after_store(void **state)
 struct ranger {
     pthread_t thread;
     struct disk *d;
+    _Atomic pid_t tid;
     int rc;
     char buf[10];
 };
@@ -234,6 +235,7 @@ static void *range_main(void *arg)
 {
     struct ranger *m = arg;
 
+    atomic_store(&m->tid, gettid());
     m->rc = disk_read_range(m->d, id_of(1), 1000, 7, m->buf, sizeof(m->buf), NULL);
     return NULL;
 }
@@ -260,6 +262,33 @@ static void test_ranges_at_once(void **state)
     assert_int_equal(m[0].rc, 0);
     assert_int_equal(fault_hits(), 1);
     (void)fault_disarm();
+    disk_close(&d);
+}
+
+/* If the one that verifies finds it damaged, the others miss it: they do not look again. */
+static void test_damaged_at_once(void **state)
+{
+    struct disk *d = open_limited(0);
+    uint64_t corrupt = count_read(disk_corrupt);
+    struct ranger m[3] = {{.d = d}, {.d = d}, {.d = d}};
+
+    (void)state;
+    store(d, 1, 1000);
+    damage(1, 1000, 999);
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(fsync), .nth = 1, .mode = FAULT_HANG});
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(pthread_create(&m[i].thread, NULL, range_main, &m[i]), 0);
+        while (fault_hanging() == 0)
+            sched_yield();
+        if (i > 0)
+            until_waits(&m[i].tid);
+    }
+    assert_true(fault_disarm());
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(pthread_join(m[i].thread, NULL), 0);
+        assert_int_equal(m[i].rc, i == 0 ? DLC_ECORRUPT : DLC_EMISS);
+    }
+    assert_int_equal(count_read(disk_corrupt) - corrupt, 1);
     disk_close(&d);
 }
 
@@ -357,6 +386,7 @@ int main(void)
         disk_test(test_stamp),
         disk_test(test_range_after_store),
         disk_test(test_ranges_at_once),
+        disk_test(test_damaged_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,12 +9,14 @@
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -154,6 +156,31 @@ __attribute__((unused)) static int in_child(int (*f)(void))
     }
     assert_int_equal(waitpid(pid, &status, 0), pid);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* A thread waits for a lock or a condition: futex is what it is in. */
+__attribute__((unused)) static bool waits(_Atomic pid_t *tid)
+{
+    char path[64], text[64] = "";
+    FILE *f;
+
+    if (atomic_load(tid) == 0)
+        return false;
+    snprintf(path, sizeof(path), "/proc/self/task/%d/syscall", (int)atomic_load(tid));
+    f = fopen(path, "r");
+    assert_non_null(f);
+    if (fgets(text, sizeof(text), f) == NULL)
+        text[0] = 0;
+    fclose(f);
+    return atoi(text) == SYS_futex && text[0] != 'r';
+}
+
+__attribute__((unused)) static void until_waits(_Atomic pid_t *tid)
+{
+    for (unsigned in_a_row = 0; in_a_row < 20;) {
+        in_a_row = waits(tid) ? in_a_row + 1 : 0;
+        sched_yield();
+    }
 }
 
 #endif
