@@ -198,6 +198,7 @@ static void test_counts_beside_the_owner(void **state)
     memory_tick(w->m);
     assert_in_range(user_pins_total(w->m), MB / 2, MB / 2 + MB / 16);
     assert_int_equal(w->s->user->pinned.now.bytes, ann.s->user->pinned.now.bytes);
+    assert_int_equal(w->s->user->pinned.now.pass, ann.s->user->pinned.now.pass);
     user_let_go(&mine);
     user_let_go(&ann);
     user_close(&ann);
