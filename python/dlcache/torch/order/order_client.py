@@ -56,7 +56,7 @@ class OrderClient:
                  join: Callable[[dlcache.Dataset], None] | None = None, window: int = 0) -> None:
         self._targets, self._each = targets, 2 if targets else 1
         self._relaxed = relaxed
-        self._by_hand = {"window": window * self._each} if window else {}
+        self._by_hand: dict[str, Any] = {"window": window * self._each} if window else {}
         self._following: dict[str, Any] | None = None  # the order that the handle follows and deals
         self._url, self._options = source[0].url, source[0].again()
         self._mapping, self._join = source[1], join
