@@ -196,9 +196,8 @@ static int run(const struct command *cmd, int argc, char **argv)
     struct asked o = {.json = false};
     const struct args_option options[] = {
         {"from-env", 0, NULL,
-         "Take AWS_ACCESS_KEY_ID and its like, AZURE_STORAGE_* or "
-         "GOOGLE_APPLICATION_CREDENTIALS.",
-         &o.from_env, NULL},
+         "Take those in AWS_*, AZURE_STORAGE_* or GOOGLE_APPLICATION_CREDENTIALS.", &o.from_env,
+         NULL},
         {"from-file", 'f', "FILE", "Read them from FILE; - is standard input.", NULL, &o.file},
         {"remove", 0, NULL, "Forget those that were set.", &o.remove, NULL},
         API_JSON(&o.json),
