@@ -133,7 +133,7 @@ static void fetch_answer(struct fetch *f, int rc)
         struct waiter *w = dlc_container(n, struct waiter, of_fetch);
 
         if (f->ds->bucket != NULL && w->session != NULL)
-            stall_count(f, w);
+            stall_count(f, w, rc);
         session_answer(w, rc, f->err.text);
     }
     if (f->listener != NULL)

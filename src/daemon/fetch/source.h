@@ -166,7 +166,8 @@ bool fetch_awaits_owner(const struct fetch *f);
 
 /* ---- stall.c ---- */
 
-void stall_count(const struct fetch *f, const struct waiter *w); /* its fetch has just ended */
+/* Its fetch has just ended, with rc. */
+void stall_count(const struct fetch *f, const struct waiter *w, int rc);
 
 /* ---- source.c: the table ---- */
 

@@ -22,7 +22,7 @@ static enum stalled stall_cause(const struct fetch *f, const struct waiter *w)
     return b.queued > 0 ? STALLED_BANDWIDTH : STALLED_LATENCY;
 }
 
-void stall_count(const struct fetch *f, const struct waiter *w)
+void stall_count(const struct fetch *f, const struct waiter *w, int rc)
 {
     static _Atomic uint64_t *const counter[N_STALLED] = {
         [STALLED_LATENCY] = &counters.stall_latency_ns,
@@ -46,7 +46,7 @@ void stall_count(const struct fetch *f, const struct waiter *w)
 
     f->ds->readers.stall_ns[cause] += ns;
     w->session->waited.n[usage_of_cause[cause]] += ns;
-    if (f->err.code == 0)
+    if (rc == 0 || rc == DLC_ELARGE) /* f->err may be of a source that was tried before */
         w->session->waited.n[usage_of_tier[f->from]]++;
     atomic_fetch_add_explicit(counter[cause], ns, memory_order_relaxed); /* as count_add() */
 }
