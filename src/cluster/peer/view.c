@@ -409,27 +409,51 @@ static const struct member *draining_owner(const struct cluster *c, const char *
     return i < 0 ? NULL : &c->members[o->member[i]];
 }
 
+static const struct owners *old_owners_of(const struct old_owners *old, const char *dataset)
+{
+    const struct placed *p = placed_in(old->placed, old->n_placed, dataset);
+
+    return p != NULL && p->owners.n > 0 ? &p->owners : &old->all;
+}
+
 /* The node that owned it then. NULL: there was none. */
 static const char *old_owner(const struct old_owners *old, const char *dataset, uint64_t object)
 {
-    const struct placed *p = placed_in(old->placed, old->n_placed, dataset);
-    const struct owners *o = p != NULL && p->owners.n > 0 ? &p->owners : &old->all;
+    const struct owners *o = old_owners_of(old, dataset);
     int i = owner_of(o->nodes, o->n, object);
 
     return i < 0 ? NULL : old->members[o->member[i]].name;
 }
 
-/* The node that owned it before this one joined: it would own it without this node. NULL: not
- * known. */
+/* The view with which this node joined. False: it is not known any more. */
+static bool first_view(const struct cluster *c, struct old_owners *out)
+{
+    *out = (struct old_owners){c->members, c->n_members, c->all, c->placed, c->n_placed};
+    for (unsigned k = 0; k < OLD_VIEWS && c->old[k].n_members > 0; k++)
+        *out = c->old[k];
+    return c->old[OLD_VIEWS - 1].n_members == 0;
+}
+
+/* The node that owned it before this one joined: it would have owned it then without this node. Who
+ * joined later has nothing of it. NULL: not known. */
 static const char *owner_before_us(const struct cluster *c, const char *dataset, uint64_t object)
 {
+    struct old_owners first;
+    const struct owners *o;
     struct cluster_peer peer;
+    const char *name;
+    int rank[2];
 
-    if (c->old[OLD_VIEWS - 1].n_members > 0 || dlc_mono_since(c->since).ns >= JOINED_LATELY.ns ||
-        !find_owner(c, dataset, object, NULL, NULL, false, &peer) ||
-        find_owner(c, dataset, object, NULL, NULL, true, &peer))
+    if (dlc_mono_since(c->since).ns >= JOINED_LATELY.ns || !first_view(c, &first) ||
+        !find_owner(c, dataset, object, NULL, NULL, false, &peer))
         return NULL;
-    return peer.name;
+    name = old_owner(&first, dataset, object);
+    if (name == NULL || strcmp(name, c->name) != 0)
+        return name;
+    o = old_owners_of(&first, dataset);
+    if (owner_rank(o->nodes, o->n, object, rank, 2) < 2)
+        return NULL;
+    return first.members[o->member[rank[1]]].name;
 }
 
 /* The other node that owned it before, by number: the last one first. NULL: no more. */

@@ -230,6 +230,27 @@ static void a_node_is_new(void **state)
     cluster_free(&b);
 }
 
+/* Who came after this node never owned what is this node's: it is not asked. */
+static void others_join_later(void **state)
+{
+    struct cluster *a = cluster_new("a"), *c = cluster_new("c");
+
+    (void)state;
+    take(a, "{\"version\": 3, \"nodes\": [" NODE("a", "1", "live") "]}", NULL);
+    take(c, "{\"version\": 4, \"nodes\": [" NODE("a", "1", "live") ", " NODE("c", "2", "live") "]}",
+         NULL);
+    take(a, THREE, NULL);
+    take(c, THREE, NULL);
+    for (unsigned i = 0; i < 1000; i++) {
+        if (owner_seen_by(a, "a", "d", i, NULL) == 'a')
+            assert_int_equal(asked_for_a_copy(a, i, false), '-');
+        if (owner_seen_by(c, "c", "d", i, NULL) == 'c')
+            assert_int_equal(asked_for_a_copy(c, i, false), 'a');
+    }
+    cluster_free(&a);
+    cluster_free(&c);
+}
+
 #define MOVED(version, node)                                                                       \
     "{\"version\": " version ", \"nodes\": [" NODE("a", "1", "live") ", " NODE(                    \
         "b", "1", "live") ", " NODE("c", "2", "live") "], \"datasets\": [{\"id\": \"d\", "         \
@@ -563,6 +584,7 @@ int main(void)
         cmocka_unit_test(a_node_drains),
         cmocka_unit_test(a_node_joins),
         cmocka_unit_test(a_node_is_new),
+        cmocka_unit_test(others_join_later),
         cmocka_unit_test(owners_change_twice),
         cmocka_unit_test(a_dataset_has_weights),
         cmocka_unit_test(a_dataset_is_placed),
