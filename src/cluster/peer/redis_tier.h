@@ -14,7 +14,7 @@
  *
  * A Redis that failed three times in a row is not asked for one second, then two, up to 30.
  *
- * Expected use decides what stays when its memory is full (docs/design/0022): a sample lives the
+ * Expected use decides what stays when its memory is full (docs/design/0024): a sample lives the
  * longer the likelier it is read again, and Redis evicts what would end first (maxmemory-policy
  * volatile-ttl; another one is warned of, once). A read gives the sample its life anew.
  */

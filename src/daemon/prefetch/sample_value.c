@@ -7,7 +7,7 @@
  * The weight is that of the job to which the sample matters most. A sample of which a job does not
  * know the weight yet has that job's mean, so that it is neither the first nor the last to go.
  *
- * How likely a sample is read again, for the tier that nodes share (docs/design/0022), follows from
+ * How likely a sample is read again, for the tier that nodes share (docs/design/0024), follows from
  * its weight, else from its next use, else it is as likely as any other.
  */
 #include "daemon/prefetch/sample_value.h"

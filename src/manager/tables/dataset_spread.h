@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The spread of a dataset that lies on all nodes: its homes, and each node's share of it
- * (docs/design/0022-locality.md). In its document: "spread": {"homes": [NODE, ...], "weights": {NODE:
+ * (docs/design/0023-locality.md). In its document: "spread": {"homes": [NODE, ...], "weights": {NODE:
  * its share}, "bytes": of the dataset; 0: not listed yet}; absent: all nodes by their space. The view names the nodes with their weights.
  *
  *     (none) --a rank of a job opens it: spread_reader()--> HOMES --a rank elsewhere--> more HOMES

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Spread: which share of a dataset's bytes each node gets (docs/design/0022-locality.md). Pure.
+ * Spread: which share of a dataset's bytes each node gets (docs/design/0023-locality.md). Pure.
  *
  * The homes of a dataset, the nodes that its jobs run on, are filled first, by their weights. What
  * does not fit there goes to the others, by the room that they have. Without homes all are filled by
