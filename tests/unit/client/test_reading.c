@@ -187,7 +187,7 @@ static void test_computed(void **state)
     uint64_t pairs[4];
     const char *want = "{\"op\":\"order\",\"kind\":\"shuffled\",\"n\":100,\"first\":3,\"seed\":7,"
                        "\"rank\":1,\"world\":2,\"drop_last\":false,\"epoch\":4,\"epochs\":9,"
-                       "\"position\":5,\"swaps\":true}";
+                       "\"position\":5,\"swaps\":true,\"window\":0}";
 
     (void)state;
     use_computed(true);
@@ -236,7 +236,7 @@ static void test_lists(void **state)
     assert_int_equal(tell(), 0);
     assert_string_equal(question(list, 2),
                         "{\"op\":\"order\",\"kind\":\"explicit\",\"epoch\":4,\"epochs\":9,"
-                        "\"begin\":0,\"position\":1}");
+                        "\"begin\":0,\"position\":1,\"window\":0}");
     assert_true(list[0] == 0 && list[1] == 1);
     assert_int_equal(schedule_give(ds->reading.schedule, &more, NULL), 0);
     answer(0);

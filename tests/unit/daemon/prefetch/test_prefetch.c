@@ -17,6 +17,7 @@
 
 #include <math.h>
 
+#include "base/config.h"
 #include "base/counters.h"
 #include "base/mem.h"
 #include "catalog/catalog.h"
@@ -66,9 +67,11 @@ static void bring(struct memory *m, struct mem_index *x, uint64_t sample, uint64
 
 static void set_up(void **state, unsigned samples)
 {
+    static const struct config config;
     struct world *w = mem_new(struct world);
 
     N = samples;
+    w->n.config = &config;
     w->n.loop = loop_new(NULL);
     assert_non_null(w->n.loop);
     tenant_memories_init(&w->n.memories, ROOM, ROOM, NULL);
