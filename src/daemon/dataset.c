@@ -281,14 +281,17 @@ static void set_owner(struct dataset *ds, const struct grant *g)
 
 static char *catalog_path_of(const struct dataset *ds)
 {
+    char *endpoint = effective_endpoint(ds), *path;
     const char *const parts[] = {"dlcache catalog",
-                                 effective_endpoint(ds),
+                                 endpoint,
                                  ds->cid != NULL ? "tenant" : "",
                                  ds->cid != NULL ? ds->tenant : "",
                                  ds->asked.confined ? "confined" : "", /* another listing */
                                  ds->url.text};
 
-    return catalog_path(ds->node->config->dir, parts, DLC_COUNT(parts));
+    path = catalog_path(ds->node->config->dir, parts, DLC_COUNT(parts));
+    mem_free(&endpoint);
+    return path;
 }
 
 /* The memory in which its samples lie: that of its tenant. Without one, what the daemon's user alone
