@@ -25,8 +25,9 @@ void *mem_try_grow(void *p, size_t n);
 
 #define mem_free(pp)                                                                               \
     do {                                                                                           \
-        free((void *)*(pp));                                                                       \
-        *(pp) = NULL;                                                                              \
+        __typeof__(pp) mem_free_pp = (pp); /* once: it may count */                                \
+        free((void *)*mem_free_pp);                                                                \
+        *mem_free_pp = NULL;                                                                       \
     } while (0)
 
 /* Make room for one more element in a growing array. */

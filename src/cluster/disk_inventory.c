@@ -432,8 +432,8 @@ void inventory_close(struct node *n)
     n->member->records = NULL;
     if (names == NULL)
         return;
-    while (names->n > 0)
-        mem_free(&names->list[--names->n]);
+    for (size_t i = 0; i < names->n; i++)
+        mem_free(&names->list[i]);
     mem_free(&names->list);
     mem_free(&names);
 }
