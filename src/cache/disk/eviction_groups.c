@@ -456,6 +456,16 @@ uint32_t groups_victim_chunk(const struct group *victim)
     return first == NULL ? victim->chunks.oldest : (uint32_t)first->item.id;
 }
 
+/* What a chunk of g counts against the next victim of a group that jobs read, too: by the means of
+ * both, since what one chunk cost is too noisy a measure to take from a job what it reads. */
+static double cost_among_jobs(const struct group *g, const struct group *victim)
+{
+    double mean = (double)victim->item.size * cost_of_byte(victim);
+    double cheap = mean > 0 ? DLC_MIN(victim->item.cost / mean, 1.0) : 1.0;
+
+    return (double)victim->item.size * cost_of_byte(g) * cheap / WORTH_IT;
+}
+
 /*
  * The newcomer's worth per byte against the victim's. Policies weigh whole items, so what is asked
  * is: would a chunk of g as large as the victim be worth more?
@@ -467,8 +477,9 @@ static bool worth_more(struct groups *gs, const struct group *g, double byte_cos
 
     it.resident = false;
     it.size = victim->item.size;
-    it.cost = (double)it.size * (byte_cost > 0 ? byte_cost : cost_of_byte(g)) /
-              (pressure == LIFE_DIRE ? WORTH_IT : 1);
+    it.cost = pressure == LIFE_DIRE
+                  ? cost_among_jobs(g, victim)
+                  : (double)it.size * (byte_cost > 0 ? byte_cost : cost_of_byte(g));
     return policy_admit(gs->order[pressure], &it, 1, now);
 }
 

@@ -140,7 +140,8 @@ static void test_admission(void **state)
     assert_false(groups_admit(&s.groups, b, 0, a, LIFE_DIRE, now)); /* nobody reads b */
     assert_false(groups_admit(&s.groups, a, 0, a, LIFE_DIRE, now)); /* its own: no gain */
     groups_join(&s.groups, b, now);
-    assert_false(groups_admit(&s.groups, b, 0, a, LIFE_DIRE, now)); /* no better */
+    assert_false(groups_admit(&s.groups, b, 0, a, LIFE_DIRE, now));    /* no better */
+    assert_false(groups_admit(&s.groups, b, 1000, a, LIFE_DIRE, now)); /* one dear chunk: noise */
     groups_cost(&s.groups, a, 1, 100);
     groups_cost(&s.groups, b, 1.9, 100);
     assert_false(groups_admit(&s.groups, b, 0, a, LIFE_DIRE, now)); /* not enough better */
