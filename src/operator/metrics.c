@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "operator/metrics.h"
 
-#include <inttypes.h>
+#include <stdio.h>
 
 #include "base/check.h"
+#include "base/openmetrics.h"
 
 static const struct {
     int64_t ns;
@@ -60,119 +61,122 @@ void metrics_review(struct metrics *m, enum webhook_outcome o)
 
 #define PREFIX "dlcache_operator_"
 
-static void head(struct buf *out, const char *name, const char *type, const char *help)
+static void gauge(struct openmetrics *w, const char *name, const char *help, double v)
 {
-    buf_addf(out, "# HELP " PREFIX "%s %s\n# TYPE " PREFIX "%s %s\n", name, help, name, type);
+    openmetrics_family(w, name, OPENMETRICS_GAUGE, NULL, help);
+    openmetrics_double(w, v, NULL);
 }
 
-static void gauge(struct buf *out, const char *name, const char *help, double v)
+static void add_rounds(const struct metrics *m, struct openmetrics *w)
 {
-    head(out, name, "gauge", help);
-    buf_addf(out, PREFIX "%s %.15g\n", name, v);
-}
-
-static void add_rounds(const struct metrics *m, struct buf *out)
-{
-    head(out, "reconciliations_total", "counter", "Reconciliations, by what came of them.");
+    openmetrics_family(w, PREFIX "reconciliations", OPENMETRICS_COUNTER, NULL,
+                       "Reconciliations, by what came of them.");
     for (size_t k = 0; k < METRICS_KINDS; k++) {
         for (size_t r = 0; r < METRICS_RESULTS; r++)
-            buf_addf(out, PREFIX "reconciliations_total{kind=\"%s\",result=\"%s\"} %" PRIu64 "\n",
-                     kinds[k], results[r], read_of(&m->rounds[k][r]));
+            openmetrics_u64(w, read_of(&m->rounds[k][r]), "kind", kinds[k], "result", results[r],
+                            NULL);
     }
 }
 
-/* Buckets are cumulative; the count is that of the last, so that one scrape fits together. */
-static void add_durations(const struct metrics *m, struct buf *out)
+static void add_durations(const struct metrics *m, struct openmetrics *w)
 {
-    head(out, "reconciliation_seconds", "histogram", "How long a reconciliation took.");
-    for (size_t k = 0; k < METRICS_KINDS; k++) {
-        uint64_t n = 0;
+    const char *texts[METRICS_BUCKETS];
 
-        for (size_t b = 0; b <= METRICS_BUCKETS; b++) {
-            n += read_of(&m->buckets[k][b]);
-            buf_addf(out,
-                     PREFIX "reconciliation_seconds_bucket{kind=\"%s\",le=\"%s\"} %" PRIu64 "\n",
-                     kinds[k], b < METRICS_BUCKETS ? bounds[b].text : "+Inf", n);
-        }
-        buf_addf(out, PREFIX "reconciliation_seconds_sum{kind=\"%s\"} %.15g\n", kinds[k],
-                 (double)read_of(&m->ns[k]) / 1e9);
-        buf_addf(out, PREFIX "reconciliation_seconds_count{kind=\"%s\"} %" PRIu64 "\n", kinds[k],
-                 n);
+    for (size_t b = 0; b < METRICS_BUCKETS; b++)
+        texts[b] = bounds[b].text;
+    openmetrics_family(w, PREFIX "reconciliation_seconds", OPENMETRICS_HISTOGRAM, "seconds",
+                       "How long a reconciliation took.");
+    for (size_t k = 0; k < METRICS_KINDS; k++) {
+        uint64_t counts[METRICS_BUCKETS + 1];
+
+        for (size_t b = 0; b <= METRICS_BUCKETS; b++)
+            counts[b] = read_of(&m->buckets[k][b]);
+        openmetrics_histogram(w, texts, METRICS_BUCKETS, counts, (double)read_of(&m->ns[k]) / 1e9,
+                              "kind", kinds[k], NULL);
     }
 }
 
 /* Only what has happened: a series for each status would be thousands. */
-static void add_calls(const struct metrics *m, struct buf *out)
+static void add_calls(const struct metrics *m, struct openmetrics *w)
 {
-    head(out, "api_requests_total", "counter",
-         "Requests to the API server, by verb and HTTP status; code 0: no answer.");
+    char code[8];
+
+    openmetrics_family(w, PREFIX "api_requests", OPENMETRICS_COUNTER, NULL,
+                       "Requests to the API server, by verb and HTTP status; code 0: no answer.");
     for (size_t v = 0; v < METRICS_VERBS; v++) {
         for (size_t c = 0; c < METRICS_CODES; c++) {
             uint64_t n = read_of(&m->calls[v][c]);
 
+            snprintf(code, sizeof(code), "%zu", c);
             if (n > 0)
-                buf_addf(out, PREFIX "api_requests_total{verb=\"%s\",code=\"%zu\"} %" PRIu64 "\n",
-                         verbs[v], c, n);
+                openmetrics_u64(w, n, "verb", verbs[v], "code", code, NULL);
         }
     }
 }
 
-static void add_watches(const struct metrics_now *now, struct buf *out)
+static void add_watches(const struct metrics_now *now, struct openmetrics *w)
 {
     size_t n = DLC_MIN(now->n_watches, (size_t)METRICS_WATCHES_MAX);
     static const struct {
-        const char *name, *type, *help;
+        const char *name;
+        enum openmetrics_kind kind;
+        const char *help;
     } table[] = {
-        {"watch_lists_total", "counter", "Whole lists read, by kind."},
-        {"watch_restarts_total", "counter", "Watches opened after the first, by kind."},
-        {"watch_failures_total", "counter", "Lists and watches that failed, by kind."},
-        {"watch_synced", "gauge", "1 when the kind was listed whole at least once."},
-        {"cached_objects", "gauge", "Objects in the cache, by kind."},
+        {PREFIX "watch_lists", OPENMETRICS_COUNTER, "Whole lists read, by kind."},
+        {PREFIX "watch_restarts", OPENMETRICS_COUNTER, "Watches opened after the first, by kind."},
+        {PREFIX "watch_failures", OPENMETRICS_COUNTER, "Lists and watches that failed, by kind."},
+        {PREFIX "watch_synced", OPENMETRICS_GAUGE,
+         "1 when the kind was listed whole at least once."},
+        {PREFIX "cached_objects", OPENMETRICS_GAUGE, "Objects in the cache, by kind."},
     };
 
     for (size_t t = 0; t < DLC_COUNT(table); t++) {
-        head(out, table[t].name, table[t].type, table[t].help);
+        openmetrics_family(w, table[t].name, table[t].kind, NULL, table[t].help);
         for (size_t i = 0; i < n; i++) {
-            const struct metrics_watch *w = &now->watches[i];
-            const uint64_t v[] = {w->lists, w->watches > 0 ? w->watches - 1 : 0, w->failures,
-                                  w->synced ? 1 : 0, w->objects};
+            const struct metrics_watch *x = &now->watches[i];
+            const uint64_t v[] = {x->lists, x->watches > 0 ? x->watches - 1 : 0, x->failures,
+                                  x->synced ? 1 : 0, x->objects};
 
-            buf_addf(out, PREFIX "%s{kind=\"%s\"} %" PRIu64 "\n", table[t].name, w->kind, v[t]);
+            openmetrics_u64(w, v[t], "kind", x->kind, NULL);
         }
     }
 }
 
-static void add_queue(const struct metrics_now *now, struct buf *out)
+static void add_queue(const struct metrics_now *now, struct openmetrics *w)
 {
-    head(out, "queue_length", "gauge", "Keys in the work queue, by state.");
-    buf_addf(out,
-             PREFIX "queue_length{state=\"due\"} %zu\n" PREFIX
-                    "queue_length{state=\"waiting\"} %zu\n" PREFIX
-                    "queue_length{state=\"working\"} %zu\n",
-             now->due, now->waiting, now->working);
-    gauge(out, "queue_late_seconds", "How late the first key that is due is.",
+    openmetrics_family(w, PREFIX "queue_length", OPENMETRICS_GAUGE, NULL,
+                       "Keys in the work queue, by state.");
+    openmetrics_u64(w, now->due, "state", "due", NULL);
+    openmetrics_u64(w, now->waiting, "state", "waiting", NULL);
+    openmetrics_u64(w, now->working, "state", "working", NULL);
+    gauge(w, PREFIX "queue_late_seconds", "How late the first key that is due is.",
           dlc_dur_seconds(now->oldest));
 }
 
-static void add_reviews(const struct metrics *m, struct buf *out)
+static void add_reviews(const struct metrics *m, struct openmetrics *w)
 {
-    head(out, "webhook_reviews_total", "counter", "Pods that the webhook saw, by what came of it.");
+    openmetrics_family(w, PREFIX "webhook_reviews", OPENMETRICS_COUNTER, NULL,
+                       "Pods that the webhook saw, by what came of it.");
     for (size_t o = 0; o < WEBHOOK_OUTCOMES; o++)
-        buf_addf(out, PREFIX "webhook_reviews_total{outcome=\"%s\"} %" PRIu64 "\n",
-                 webhook_outcomes[o], read_of(&m->reviews[o]));
+        openmetrics_u64(w, read_of(&m->reviews[o]), "outcome", webhook_outcomes[o], NULL);
 }
 
 void metrics_text(const struct metrics *m, const struct metrics_now *now, struct buf *out)
 {
-    add_rounds(m, out);
-    add_durations(m, out);
-    add_calls(m, out);
-    add_queue(now, out);
-    add_watches(now, out);
-    add_reviews(m, out);
-    gauge(out, "leader", "1 while this replica leads.", now->leader ? 1 : 0);
-    head(out, "lease_transitions_total", "counter", "How often the lease changed hands.");
-    buf_addf(out, PREFIX "lease_transitions_total %" PRIu64 "\n", now->transitions);
-    gauge(out, "certificate_end_seconds", "When the webhook's certificate ends, as Unix time.",
-          (double)now->certificate_end);
+    struct openmetrics w;
+
+    openmetrics_begin(&w, out, true);
+    add_rounds(m, &w);
+    add_durations(m, &w);
+    add_calls(m, &w);
+    add_queue(now, &w);
+    add_watches(now, &w);
+    add_reviews(m, &w);
+    gauge(&w, PREFIX "leader", "1 while this replica leads.", now->leader ? 1 : 0);
+    openmetrics_family(&w, PREFIX "lease_transitions", OPENMETRICS_COUNTER, NULL,
+                       "How often the lease changed hands.");
+    openmetrics_u64(&w, now->transitions, NULL);
+    gauge(&w, PREFIX "certificate_end_seconds",
+          "When the webhook's certificate ends, as Unix time.", (double)now->certificate_end);
+    openmetrics_end(&w);
 }
