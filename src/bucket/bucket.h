@@ -28,9 +28,24 @@ struct bucket;
 
 #define ETAG_MAX 128 /* with its NUL; ETags are kept without quotes and without W/ */
 
+/* What came of one attempt. */
+enum bucket_outcome {
+    BUCKET_OK,
+    BUCKET_THROTTLED, /* it asked to slow down */
+    BUCKET_DENIED,
+    BUCKET_NOT_FOUND,
+    BUCKET_CHANGED, /* the object is not the one of the catalog */
+    BUCKET_CORRUPT,
+    BUCKET_FAILED, /* no answer, a late one, or an error of the bucket */
+    BUCKET_OUTCOMES
+};
+extern const char *const bucket_outcome_names[BUCKET_OUTCOMES];
+
 /* Traffic of one bucket or of several: as the counters of these names. X. */
 struct bucket_tally {
     _Atomic uint64_t requests, gets, lists, bytes, money_nano; /* relaxed: statistics */
+    _Atomic uint64_t retries, hedges, errors;
+    _Atomic uint64_t outcomes[BUCKET_OUTCOMES]; /* of attempts that were waited for */
 };
 
 /*

@@ -54,7 +54,7 @@ void hedge_check(struct lane *l, struct dlc_mono now)
             return;
         t->hedged = true;
         l->hedge_tokens -= 1;
-        count(bucket_hedges);
+        bucket_count(l->bucket, hedges, bucket_hedges, 1);
         try_start(t->op, &t->op->hedge, buffer);
         t->op->hedge->buffer = buffer;
     }

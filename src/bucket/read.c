@@ -99,14 +99,18 @@ static bool has_etag(const char *etag)
     return etag != NULL && etag[0] != '\0';
 }
 
-static uint64_t part_max(const struct reading *g)
+static uint64_t split_above(const struct bucket *b)
 {
-    return g->req.lane->bucket->origin->ops->part_max;
+    uint64_t max = b->origin->ops->part_max;
+
+    return max != 0 ? max : SPLIT_ABOVE;
 }
 
-static uint64_t part_bytes(const struct reading *g)
+static uint64_t part_bytes(const struct bucket *b)
 {
-    return part_max(g) != 0 ? part_max(g) : PART_BYTES;
+    uint64_t max = b->origin->ops->part_max;
+
+    return max != 0 ? max : PART_BYTES;
 }
 
 static void on_part(struct op *op);
@@ -120,7 +124,7 @@ static void part_submit(struct reading *g, struct op *op)
     if (!has_etag(r->etag))
         op->etag = s->etag;
     op->offset = r->offset + s->next;
-    op->length = DLC_MIN(part_bytes(g), r->length - s->next);
+    op->length = DLC_MIN(part_bytes(g->req.lane->bucket), r->length - s->next);
     op->whole = false;
     op->dst = (char *)r->dst + s->next;
     s->next += op->length;
@@ -133,7 +137,6 @@ static void parts_cancel(struct split *s)
     for (unsigned i = 0; i < PART_FLYING; i++)
         op_cancel(&s->ops[i]);
     op_cancel(&s->stat);
-    s->flying = 0;
 }
 
 static void parts_submit(struct reading *g)
@@ -193,7 +196,7 @@ static void ask_checksum(struct reading *g)
 
     if (!r->whole || !g->req.lane->bucket->origin->ops->sums)
         return;
-    part_sums_init(&s->sums, r->dst, r->length, part_bytes(g));
+    part_sums_init(&s->sums, r->dst, r->length, part_bytes(g->req.lane->bucket));
     s->stat.kind = ATTEMPT_STAT;
     s->stat.key = r->key;
     s->stat.etag = has_etag(r->etag) ? r->etag : s->etag;
@@ -246,17 +249,18 @@ static void split_begin(struct reading *g)
 
 uint64_t bucket_read_requests(const struct bucket *b, uint64_t length, bool whole)
 {
-    if (length <= SPLIT_ABOVE)
+    uint64_t part = part_bytes(b);
+
+    if (length <= split_above(b))
         return 1;
-    return (length + PART_BYTES - 1) / PART_BYTES + (whole && b->origin->ops->sums);
+    return (length + part - 1) / part + (whole && b->origin->ops->sums);
 }
 
 static void reading_begin(struct request *q)
 {
     struct reading *g = reading_of(q);
 
-    g->r->attempts = 0;
-    if (g->r->length > (part_max(g) != 0 ? part_max(g) : SPLIT_ABOVE)) {
+    if (g->r->length > split_above(q->lane->bucket)) {
         split_begin(g);
     } else {
         op_prepare(&g->op, g, on_op);

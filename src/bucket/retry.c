@@ -91,7 +91,6 @@ static void try_recycle(struct try *t)
 {
     attempt_clear(&t->a);
     mem_free(&t->buffer);
-    t->op = NULL;
     dlc_list_push_head(&t->lane->spare, &t->link);
 }
 
@@ -168,7 +167,7 @@ static void op_end(struct op *op, struct attempt *answer, int rc)
     op->rc = rc;
     op->answer = answer;
     if (rc < 0 && rc != DLC_ECANCELED)
-        count(bucket_errors);
+        bucket_count(op->lane->bucket, errors, bucket_errors, 1);
     op->ended(op);
 }
 
@@ -244,7 +243,7 @@ static void op_retry(struct op *op, const struct attempt *a, struct dlc_mono now
     wait.ns += DLC_MAX(a->retry_after.ns, (int64_t)0);
     op->state = OP_BACKOFF;
     op->backoff.fire = on_backoff;
-    count(bucket_retries);
+    bucket_count(op->lane->bucket, retries, bucket_retries, 1);
     loop_timer_set(op->lane->loop, &op->backoff, dlc_mono_add(now, wait));
 }
 
@@ -316,6 +315,31 @@ static void check_answer(const struct op *op, struct attempt *a)
     }
 }
 
+const char *const bucket_outcome_names[BUCKET_OUTCOMES] = {
+    "ok", "throttled", "denied", "not_found", "changed", "corrupt", "failed"};
+
+static enum bucket_outcome outcome_of(const struct attempt *a)
+{
+    if (a->rc == 0)
+        return BUCKET_OK;
+    if (a->throttled)
+        return BUCKET_THROTTLED;
+    switch (a->rc) {
+    case DLC_EDENIED: return BUCKET_DENIED;
+    case DLC_ENOTFOUND: return BUCKET_NOT_FOUND;
+    case DLC_ECHANGED: return BUCKET_CHANGED;
+    case DLC_ECORRUPT: return BUCKET_CORRUPT;
+    default: return BUCKET_FAILED;
+    }
+}
+
+static void count_outcome(const struct bucket *b, const struct attempt *a)
+{
+    if (b->config.tally != NULL)
+        atomic_fetch_add_explicit(&b->config.tally->outcomes[outcome_of(a)], 1,
+                                  memory_order_relaxed); /* statistics */
+}
+
 static void on_done(struct attempt *a)
 {
     struct try *t = try_of(a);
@@ -331,6 +355,7 @@ static void on_done(struct attempt *a)
         return;
     }
     check_answer(op, a);
+    count_outcome(l->bucket, a);
     if (a->rc == 0) {
         op_succeeded(op, t, now);
     } else {
@@ -364,9 +389,7 @@ void op_submit(struct op *op, struct lane *l)
     dlc_check(op->state == OP_IDLE);
     op->state = OP_QUEUED;
     op->lane = l;
-    op->rc = 0;
     op->attempts = op->failures = 0;
-    op->answer = NULL;
     op->first_sent.ns = 0;
     dlc_list_init(&op->begun);
     if (op->kind == ATTEMPT_GET) {

@@ -395,15 +395,22 @@ void engine_put(struct engine_request **rp)
 
 void engine_header(struct engine_request *r, const char *fmt, ...)
 {
-    char line[512];
+    size_t at = r->text.len;
     va_list ap;
     int n;
 
+    dlc_check(r->n_lines < ENGINE_HEADERS_MAX);
     va_start(ap, fmt);
-    n = vsnprintf(line, sizeof(line), fmt, ap);
+    n = vsnprintf(NULL, 0, fmt, ap);
     va_end(ap);
-    dlc_check(n > 0 && (size_t)n < sizeof(line));
-    engine_header_lines(r, line, (size_t)n);
+    dlc_check(n > 0);
+    buf_reserve(&r->text, (size_t)n + 1);
+    va_start(ap, fmt);
+    vsnprintf(r->text.data + at, (size_t)n + 1, fmt, ap);
+    va_end(ap);
+    r->lines[r->n_lines++] = at;
+    r->text.len = at + strcspn(r->text.data + at, "\r\n"); /* never more than one line */
+    buf_addc(&r->text, '\0');
 }
 
 void engine_header_lines(struct engine_request *r, const char *lines, size_t len)

@@ -82,7 +82,8 @@ struct engine_request {
     int rc;
     bool retryable; /* with rc < 0: the same request may succeed */
     bool nobody;    /* with rc < 0: the host answers, and no process listens there */
-    char why[300];  /* with rc < 0: what happened, without the name of the object */
+    bool cut; /* with rc < 0: the other end has closed the connection before its answer ended */
+    char why[300]; /* with rc < 0: what happened, without the name of the object */
     struct engine_answer answer;
     struct buf
         body; /* of statuses outside 2xx (the first ENGINE_ERROR_BODY bytes), or without dst */
@@ -146,7 +147,7 @@ void engine_put(struct engine_request **rp);         /* takes it; cancels it if 
  * NULL: as for any URL. False: the address is wrong. */
 bool engine_address(struct engine_request *r, const char *address, const char *node);
 
-/* Add a header line. The value is one line of text. */
+/* Add a header line, of any length. It ends where the text has a line end. */
 void engine_header(struct engine_request *r, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 /* Add several, separated by '\n'. */

@@ -299,12 +299,13 @@ static void fail_unexpected(struct engine_request *r)
                (unsigned long long)r->dst_len);
 }
 
-static bool is_connection_refused(const struct engine_request *r)
+static int os_errno(const struct engine_request *r)
 {
     long why = 0;
 
-    return r->easy != NULL && curl_easy_getinfo(r->easy, CURLINFO_OS_ERRNO, &why) == CURLE_OK &&
-           why == ECONNREFUSED;
+    return r->easy != NULL && curl_easy_getinfo(r->easy, CURLINFO_OS_ERRNO, &why) == CURLE_OK
+               ? (int)why
+               : 0;
 }
 
 static void fail_curl(struct engine_request *r, CURLcode code)
@@ -315,7 +316,7 @@ static void fail_curl(struct engine_request *r, CURLcode code)
         fail(r, DLC_EBUCKET, true, "the host name cannot be resolved; check endpoint and network");
         break;
     case CURLE_COULDNT_CONNECT:
-        r->nobody = is_connection_refused(r);
+        r->nobody = os_errno(r) == ECONNREFUSED;
         fail(r, DLC_EBUCKET, true, "no connection; check endpoint and network");
         break;
     case CURLE_OPERATION_TIMEDOUT: fail(r, DLC_ETIMEDOUT, true, "no connection in time"); break;
@@ -326,16 +327,23 @@ static void fail_curl(struct engine_request *r, CURLcode code)
              "the server's TLS certificate is not trusted; name the right authorities in "
              "AWS_CA_BUNDLE or SSL_CERT_FILE");
         break;
-    case CURLE_SSL_CONNECT_ERROR: fail(r, DLC_EBUCKET, true, "TLS handshake failed"); break;
+    case CURLE_SSL_CONNECT_ERROR:
+        r->cut = os_errno(r) == ECONNRESET;
+        fail(r, DLC_EBUCKET, true, "TLS handshake failed");
+        break;
     case CURLE_UNSUPPORTED_PROTOCOL:
         fail(r, DLC_EBUCKET, true, "the answer is no HTTP; check the endpoint");
         break;
     case CURLE_URL_MALFORMAT: fail(r, DLC_EINVAL, false, "malformed URL"); break;
-    case CURLE_PARTIAL_FILE: fail(r, DLC_ECORRUPT, true, "the body was cut short"); break;
+    case CURLE_PARTIAL_FILE:
+        r->cut = true;
+        fail(r, DLC_ECORRUPT, true, "the body was cut short");
+        break;
     case CURLE_OUT_OF_MEMORY: fail(r, DLC_ENOMEM, true, "out of memory"); break;
     case CURLE_GOT_NOTHING:
     case CURLE_RECV_ERROR:
     case CURLE_SEND_ERROR:
+        r->cut = true;
         fail(r, r->got > 0 ? DLC_ECORRUPT : DLC_EBUCKET, true, "the connection broke");
         break;
     default: fail(r, DLC_EBUCKET, true, curl_easy_strerror(code)); break;
@@ -359,13 +367,15 @@ void engine_judge(struct engine_request *r, CURLcode code)
     bool wants_data = r->dst != NULL && !r->head && engine_success(r->answer.status);
 
     r->rc = 0;
-    r->nobody = false;
+    r->nobody = r->cut = false;
     if (r->unexpected || (code == CURLE_OK && wants_data && !engine_expected(r)))
         fail_unexpected(r);
     else if (code != CURLE_OK && r->refused.ss_family != AF_UNSPEC)
         refuse_address(r);
     else if (code != CURLE_OK)
         fail_curl(r, code);
-    else if (wants_data && r->got < r->dst_len)
+    else if (wants_data && r->got < r->dst_len) {
+        r->cut = true;
         fail(r, DLC_ECORRUPT, true, "the body was cut short");
+    }
 }

@@ -1,14 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Arbitrary bytes as what a metadata service (first byte even) or STS (odd) answers. */
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+/* Arbitrary bytes as what a metadata service, STS, or a token service of OAuth answers (first byte).
+ * In the last, "@0" to "@f" are numbers at the edges. */
+#include "fuzz_numbers.h"
 
 #include "base/check.h"
 #include "base/mem.h"
 #include "bucket/credentials/parse_i.h"
+#include "bucket/credentials/token_i.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void token(const uint8_t *data, size_t size, long status)
+{
+    const int64_t now = 1700000000;
+    struct web_answer a = WEB_ANSWER_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    struct credentials c;
+
+    a.status = status;
+    fuzz_expand(data, size, &a.body);
+    if (token_answer(&a, now, &c, &err) == 0)
+        dlc_check(status == 200 && c.bearer[0] != '\0' && c.expires > now);
+    else
+        dlc_check(err.text[0] != '\0' && c.bearer == NULL);
+    credentials_release(&c);
+    web_answer_release(&a);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -20,6 +37,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size < 1)
         return 0;
+    if (data[0] >= 'x') {
+        token(data + 1, size - 1, data[0] == 'x' ? 200 : 400);
+        return 0;
+    }
     text = mem_strn((const char *)data + 1, size - 1);
     if (data[0] % 2 == 0)
         rc = answer_json(text, size - 1, &c, &err);

@@ -18,7 +18,7 @@ static int64_t seconds_of(const json_t *v)
     uint64_t n;
 
     if (json_is_integer(v))
-        return json_integer_value(v);
+        return DLC_MIN(json_integer_value(v), INT32_MAX); /* it is added to the time */
     return json_is_string(v) && str_parse_u64(json_string_value(v), &n) && n < INT32_MAX
                ? (int64_t)n
                : 0;
@@ -42,8 +42,8 @@ static int refused(const json_t *doc, long status, struct dlc_err *err)
     return DLC_EDENIED;
 }
 
-static int token_answer(const struct web_answer *a, int64_t now, struct credentials *out,
-                        struct dlc_err *err)
+int token_answer(const struct web_answer *a, int64_t now, struct credentials *out,
+                 struct dlc_err *err)
 {
     json_t *doc = json_loadb(buf_str(&a->body), a->body.len, 0, NULL);
     const json_t *token = json_object_get(doc, "access_token");

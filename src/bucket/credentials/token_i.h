@@ -25,6 +25,11 @@ int token_ask(const struct lookup *l, const char *url, const struct buf *form,
 int token_of_machine(struct lookup *l, const char *url, const char *headers,
                      struct credentials *out, struct dlc_err *err);
 
+/* The token in an answer that came at `now`. DLC_EDENIED, DLC_EPROTO as above; on failure *out is
+ * empty. */
+int token_answer(const struct web_answer *a, int64_t now, struct credentials *out,
+                 struct dlc_err *err);
+
 /* May a secret be sent there: https, or this machine? */
 bool token_host_ok(const char *url);
 

@@ -38,6 +38,15 @@ static char *text_copy(struct attempt *a, const char *s, size_t len)
     return p;
 }
 
+/* May it stand between the quotes of a header? One with a line end in it would be several headers. */
+static bool etag_is_plain(const char *etag)
+{
+    for (; *etag != '\0'; etag++)
+        if ((unsigned char)*etag <= ' ' || *etag == '"' || *etag == 0x7f)
+            return false;
+    return true;
+}
+
 void attempt_add_object(struct attempt *a, const char *key, size_t key_len, uint64_t size,
                         const char *etag)
 {
@@ -47,7 +56,9 @@ void attempt_add_object(struct attempt *a, const char *key, size_t key_len, uint
     o = &a->objects[a->n_objects++];
     o->key = text_copy(a, key, key_len);
     o->size = size;
-    o->etag = etag == NULL || etag[0] == '\0' ? "" : text_copy(a, etag, strlen(etag));
+    o->etag = etag == NULL || etag[0] == '\0' || !etag_is_plain(etag)
+                  ? ""
+                  : text_copy(a, etag, strlen(etag));
 }
 
 void attempt_add_folder(struct attempt *a, const char *prefix, size_t len)

@@ -64,7 +64,8 @@ struct attempt {
 void attempt_clear(struct attempt *a);
 /* Move an answer to another attempt; `from` is as after attempt_clear(). */
 void attempt_move_answer(struct attempt *to, struct attempt *from);
-/* Helpers for origins to fill a LIST answer; they copy. */
+/* Helpers for origins to fill a LIST answer; they copy. An ETag that cannot stand in a header counts
+ * as none. */
 void attempt_add_object(struct attempt *a, const char *key, size_t key_len, uint64_t size,
                         const char *etag);
 void attempt_add_folder(struct attempt *a, const char *prefix, size_t len);

@@ -295,6 +295,7 @@ int origin_shaped_new(const struct shape *shape, struct origin *inner, struct or
         .cancel = shaped_cancel,
         .progress = shaped_progress,
         .free = shaped_free,
+        .part_max = inner->ops->part_max,
         .sums = inner->ops->sums,
         .folders = inner->ops->folders,
         .folders_free = inner->ops->folders_free,

@@ -65,12 +65,14 @@ static void test_not_interrupted(void **state)
     struct asked a = {{.ask = ask}};
     struct fake *f = fake_new(1, script_slow);
     struct bucket *b = fake_bucket(f, NULL);
+    struct dlc_mono began = dlc_mono_now();
     char data[10];
 
     (void)state;
     interrupt_asked = &a.i;
     assert_int_equal(bucket_read_wait(b, "k", NULL, 0, 10, false, data, NULL), 0);
     interrupt_asked = NULL;
+    assert_in_range(a.n, 1, dlc_mono_since(began).ns / INTERRUPT_EVERY.ns); /* it slept meanwhile */
     assert_true(fake_bytes_right("k", 0, data, 10));
     assert_int_equal(f->cancelled, 0);
     bucket_close(&b);
@@ -79,13 +81,27 @@ static void test_not_interrupted(void **state)
 /* ---- on a lane ---- */
 
 static struct bucket *own;
+static enum { WAIT_READ, WAIT_READS, WAIT_STAT, WAIT_LIST, WAIT_KINDS } wait_kind;
+
+static bool on_page(struct bucket_list *l, const struct bucket_object *o, size_t n)
+{
+    (void)l, (void)o, (void)n;
+    return true;
+}
 
 static void wait_on_lane(struct bucket_read *r)
 {
+    struct bucket_read one = {.key = "k"};
     struct bucket_stat st;
 
     (void)r;
-    bucket_stat_wait(own, "k", &st, NULL);
+    switch (wait_kind) {
+    case WAIT_READ: bucket_read_wait(own, "k", NULL, 0, 0, true, NULL, NULL); break;
+    case WAIT_READS: bucket_read_all_wait(own, &one, 1, NULL); break;
+    case WAIT_STAT: bucket_stat_wait(own, "k", &st, NULL); break;
+    case WAIT_LIST: bucket_list_wait(own, "", on_page, NULL, NULL); break;
+    case WAIT_KINDS: break;
+    }
 }
 
 static void wait_on_first_lane(void)
@@ -114,8 +130,62 @@ static void wait_on_second_lane(void)
 static void test_waits_on_a_lane(void **state)
 {
     (void)state;
-    assert_true(unit_aborts(wait_on_first_lane));
+    for (wait_kind = WAIT_READ; wait_kind < WAIT_KINDS; wait_kind++)
+        assert_true(unit_aborts(wait_on_first_lane));
+    wait_kind = WAIT_STAT;
     assert_true(unit_aborts(wait_on_second_lane));
+}
+
+/* ---- many reads ---- */
+
+/* All have ended when the call returns, and the first failure is told. */
+static void test_reads_together(void **state)
+{
+    enum { N = 20 };
+    struct bucket *b = fake_bucket(fake_new(2, script), NULL);
+    struct dlc_err err = DLC_ERR_INIT;
+    struct bucket_read r[N] = {0};
+    char data[N][10];
+
+    (void)state;
+    assert_int_equal(bucket_read_all_wait(b, r, 0, &err), 0);
+    for (unsigned i = 0; i < N; i++)
+        r[i] = (struct bucket_read){.key = "k", .offset = i, .length = 10, .dst = data[i]};
+    assert_int_equal(bucket_read_all_wait(b, r, N, &err), 0);
+    for (unsigned i = 0; i < N; i++)
+        assert_true(fake_bytes_right("k", i, data[i], 10));
+    memset(data, 0, sizeof(data));
+    r[N - 2].key = "denied";
+    assert_int_equal(bucket_read_all_wait(b, r, N, &err), DLC_EDENIED);
+    assert_int_equal(err.code, DLC_EDENIED);
+    assert_non_null(strstr(err.text, "the fake fails"));
+    assert_true(fake_bytes_right("k", N - 1, data[N - 1], 10)); /* the others came */
+    r[0].etag = "e0";
+    assert_int_equal(bucket_read_all_wait(b, r, N, &err), DLC_ECHANGED);
+    bucket_close(&b);
+}
+
+/* Each done() wakes the caller, who goes on only after the last. */
+static void script_one_by_one(struct fake *f, struct fake_call *c)
+{
+    (void)f;
+    c->delay = DLC_MS(c->nth * 2);
+}
+
+static void test_waits_for_the_last_read(void **state)
+{
+    enum { N = 10 };
+    struct fake *f = fake_new(1, script_one_by_one);
+    struct bucket *b = fake_bucket(f, NULL);
+    struct bucket_read r[N] = {0};
+    char data[N];
+
+    (void)state;
+    for (unsigned i = 0; i < N; i++)
+        r[i] = (struct bucket_read){.key = "k", .length = 1, .dst = &data[i]};
+    assert_int_equal(bucket_read_all_wait(b, r, N, NULL), 0);
+    assert_int_equal(f->answered, N);
+    bucket_close(&b);
 }
 
 /* ---- stats ---- */
@@ -186,9 +256,13 @@ static void test_stat_is_sent_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_interrupted),          cmocka_unit_test(test_not_interrupted),
-        cmocka_unit_test(test_waits_on_a_lane),      cmocka_unit_test(test_stat),
+        cmocka_unit_test(test_interrupted),
+        cmocka_unit_test(test_not_interrupted),
+        cmocka_unit_test(test_waits_on_a_lane),
+        cmocka_unit_test(test_stat),
         cmocka_unit_test(test_stat_is_sent_at_once),
+        cmocka_unit_test(test_reads_together),
+        cmocka_unit_test(test_waits_for_the_last_read),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

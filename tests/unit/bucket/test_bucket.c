@@ -34,6 +34,7 @@ static void script_hang(struct fake *f, struct fake_call *c)
 static void test_read(void **state)
 {
     struct bucket *b = fake_bucket(fake_new(1, script_ok), NULL);
+    struct dlc_mono began = dlc_mono_now();
     struct fake_read x = {.done = 0};
 
     (void)state;
@@ -43,6 +44,7 @@ static void test_read(void **state)
     assert_int_equal(x.r.err.code, 0);
     assert_int_equal(x.r.attempts, 1);
     assert_true(x.r.took.ns >= x.r.waited.ns && x.r.waited.ns >= 0);
+    assert_true(x.r.took.ns <= dlc_mono_since(began).ns);
     assert_true(fake_bytes_right(KEY, 0, x.r.dst, 100000));
     bucket_close(&b);
     assert_null(b);
@@ -182,6 +184,7 @@ static void test_retry(void **state)
     fake_read(b, &x, KEY, 1000);
     wait_moving(x.done, DLC_MS(20));
     assert_int_equal(x.r.rc, 0);
+    assert_int_equal(x.r.err.code, 0);
     assert_string_equal(x.r.err.text, "");
     assert_int_equal(x.r.attempts, 4);
     assert_int_equal(count_read(bucket_retries) - retries, 3);
@@ -329,12 +332,14 @@ static void test_short_body(void **state)
 
 static void test_server_that_ignores_if_match(void **state)
 {
-    struct bucket *b = fake_bucket(fake_new(1, script_ok), NULL);
+    struct fake *f = fake_new(1, script_ok);
+    struct bucket *b = fake_bucket(f, NULL);
     struct dlc_err err = DLC_ERR_INIT;
     char data[10];
 
     (void)state;
     assert_int_equal(bucket_read_wait(b, KEY, "e0", 0, 10, false, data, &err), DLC_ECHANGED);
+    assert_int_equal(f->started, 1); /* asked again it would be the same */
     assert_non_null(strstr(err.text, KEY));
     assert_non_null(strstr(err.text, "e0"));
     assert_non_null(strstr(err.text, "e1"));
@@ -489,6 +494,7 @@ static void test_cancel_in_backoff(void **state)
     struct fake *f = fake_new(1, script_retry_after);
     struct bucket *b = fake_bucket(f, NULL);
     struct fake_read x = {.done = 0};
+    struct bucket_stat st;
 
     (void)state;
     fake_read(b, &x, KEY, 10);
@@ -496,6 +502,9 @@ static void test_cancel_in_backoff(void **state)
     bucket_read_cancel(b, &x.r);
     wait_until(x.done);
     assert_int_equal(x.r.rc, DLC_ECANCELED);
+    dlc_clock_advance(DLC_SEC(100)); /* its turn would be now */
+    assert_int_equal(bucket_stat_wait(b, KEY, &st, NULL), 0);
+    assert_int_equal(f->started, 2);
     bucket_close(&b);
     assert_int_equal(x.done, 1);
     fake_read_release(&x);

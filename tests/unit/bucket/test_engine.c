@@ -110,6 +110,171 @@ static void test_hedges_are_paid_for(void **state)
     assert_int_equal(hedges_after(100, 8), 5); /* 108 / 20 */
 }
 
+static void script_late(struct fake *f, struct fake_call *c)
+{
+    (void)f;
+    c->fate = strcmp(c->a->key, "slow") == 0 ? FAKE_HANG : FAKE_OK;
+    c->delay = DLC_SEC(10);
+}
+
+/* Late is an eighth more than what 99 of 100 take. Answers take 10 s, so that the time that
+ * this test itself takes does not matter. */
+static void test_when_a_read_is_late(void **state)
+{
+    enum { N = 60 };
+    struct bucket_config config = BUCKET_CONFIG_INIT;
+    struct fake *f = fake_new(1, script_late);
+    struct fake_read x[N] = {0}, slow = {.done = 0};
+    struct dlc_mono sent;
+    struct bucket *b;
+
+    (void)state;
+    config.stall_timeout = DLC_SEC(1000);
+    b = fake_bucket(f, &config);
+    for (unsigned round = 1; round <= 2; round++) {
+        for (unsigned i = 0; i < N; i++)
+            fake_read(b, &x[i], "fast", 10);
+        wait_until(f->started == round * N);
+        dlc_clock_advance(DLC_SEC(10));
+        for (unsigned i = 0; i < N; i++) {
+            wait_until(x[i].done);
+            fake_read_release(&x[i]);
+            x[i] = (struct fake_read){.done = 0};
+        }
+    }
+    sent = dlc_mono_now();
+    fake_read(b, &slow, "slow", 10);
+    wait_until(f->started == 2 * N + 1);
+    dlc_clock_advance(DLC_MS(10500));
+    for (unsigned i = 0; i < 30; i++)
+        fake_pause(DLC_MS(0));
+    assert_true(f->started == 2 * N + 1 || dlc_mono_since(sent).ns > DLC_MS(11200).ns);
+    dlc_clock_advance(DLC_SEC(3));
+    wait_until(f->started == 2 * N + 2);
+    bucket_close(&b);
+    fake_read_release(&slow);
+}
+
+/* ---- lanes ---- */
+
+/* One read in small parts, all of them on one lane, whose share is four in flight. */
+static void read_parts(struct bucket *b, struct fake_read *x, unsigned parts)
+{
+    x->r.etag = "e";
+    fake_read(b, x, "slow", parts);
+}
+
+static struct bucket *lending_bucket(struct fake *f, unsigned lanes)
+{
+    struct bucket_config config = BUCKET_CONFIG_INIT;
+
+    f->ops.part_max = 1;
+    config.max_requests = 4 * lanes;
+    config.no_hedge = true;
+    return fake_bucket(f, &config);
+}
+
+/* What the other lanes do not use is used, all of it and no more. */
+static void test_idle_lanes_lend_all(void **state)
+{
+    (void)state;
+    for (unsigned lanes = 1; lanes <= 3; lanes++) {
+        struct fake *f = fake_new(lanes, script);
+        struct bucket *b = lending_bucket(f, lanes);
+        struct fake_read x = {.done = 0};
+
+        read_parts(b, &x, 30);
+        wait_until(f->flying == 4 * lanes);
+        for (unsigned i = 0; i < 30; i++)
+            fake_pause(DLC_MS(0));
+        assert_int_equal(f->flying_max, 4 * lanes);
+        bucket_close(&b);
+        fake_read_release(&x);
+    }
+}
+
+/* A lane whose queue is empty borrows nothing, not even for what comes next. */
+static void test_no_loan_in_advance(void **state)
+{
+    enum { N = 8 };
+    struct bucket_config config = BUCKET_CONFIG_INIT;
+    struct fake *f = fake_new(1, script);
+    struct fake_read x[N] = {0};
+    struct bucket_figures g;
+    struct bucket *b;
+
+    (void)state;
+    config.max_requests = 4;
+    config.no_hedge = true;
+    b = fake_bucket(f, &config);
+    for (unsigned i = 0; i < 3; i++)
+        fake_read(b, &x[i], "slow", 10);
+    wait_until((bucket_figures(b, &g), g.in_flight == 3)); /* a tick has come */
+    for (unsigned i = 3; i < N; i++)
+        fake_read(b, &x[i], "slow", 10);
+    wait_until((bucket_figures(b, &g), g.in_flight >= 4));
+    assert_int_equal(f->flying_max, 4);
+    bucket_close(&b);
+    for (unsigned i = 0; i < N; i++)
+        fake_read_release(&x[i]);
+}
+
+/* A lane that uses what others lent has nothing to lend. */
+static void test_borrower_does_not_lend(void **state)
+{
+    struct fake *f = fake_new(2, script);
+    struct bucket *b = lending_bucket(f, 2);
+    const struct lane_figures *g = &b->lanes[0].figures;
+    struct fake_read x = {.done = 0};
+
+    (void)state;
+    assert_int_equal(g->unused, 4);
+    read_parts(b, &x, 7);
+    wait_until(f->flying == 7);
+    wait_until(g->in_flight == 7);
+    assert_int_equal(g->unused, 0);
+    bucket_close(&b);
+    fake_read_release(&x);
+}
+
+/* ---- the rate ---- */
+
+/* It is taken over half a second, not from tick to tick. */
+static void test_rate_is_of_half_a_second(void **state)
+{
+    struct bucket *b = fake_bucket(fake_new(1, script), NULL);
+    struct fake_read slow = {.done = 0};
+    struct dlc_mono from = dlc_mono_now();
+    struct bucket_figures g;
+
+    (void)state;
+    fake_read(b, &slow, "slow", 10); /* so that the lane is not idle */
+    wait_until((bucket_figures(b, &g), g.in_flight == 1));
+    read_some(b, 10);
+    for (unsigned i = 0; i < 20; i++)
+        fake_pause(DLC_MS(0));
+    bucket_figures(b, &g);
+    assert_true(g.bytes_per_s == 0 || dlc_mono_since(from).ns >= DLC_MS(500).ns);
+    for (unsigned i = 0; i < 100 && g.bytes_per_s == 0; i++) { /* a busy machine may miss one */
+        read_some(b, 10);
+        dlc_clock_advance(DLC_MS(600));
+        for (unsigned k = 0; k < 20; k++)
+            fake_pause(DLC_MS(0));
+        bucket_figures(b, &g);
+    }
+    assert_true(g.bytes_per_s > 0);
+    assert_true(g.bytes_per_s <= 2 * 10 * 10 / 0.5);
+    for (unsigned i = 0; i < 3; i++) { /* periods without a byte */
+        dlc_clock_advance(DLC_MS(600));
+        for (unsigned k = 0; k < 20; k++)
+            fake_pause(DLC_MS(0));
+        bucket_figures(b, &g);
+    }
+    assert_true(g.bytes_per_s == 0);
+    bucket_close(&b);
+    fake_read_release(&slow);
+}
+
 static void script_once(struct fake *f, struct fake_call *c)
 {
     (void)f;
@@ -184,6 +349,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_figures),
         cmocka_unit_test(test_hedges_are_paid_for),
+        cmocka_unit_test(test_when_a_read_is_late),
+        cmocka_unit_test(test_idle_lanes_lend_all),
+        cmocka_unit_test(test_no_loan_in_advance),
+        cmocka_unit_test(test_borrower_does_not_lend),
+        cmocka_unit_test(test_rate_is_of_half_a_second),
         cmocka_unit_test(test_deadline_tells_the_last_failure),
         cmocka_unit_test(test_no_thread),
     };

@@ -282,19 +282,29 @@ static void test_close_waits_for_later_requests(void **state)
 
 /* ---- memory ---- */
 
+static void script_some_hang(struct fake *f, struct fake_call *c)
+{
+    (void)f;
+    c->fate = c->a->key != NULL && strcmp(c->a->key, "hangs") == 0 ? FAKE_HANG : FAKE_OK;
+}
+
 static void open_and_close(void)
 {
     struct bucket_config config = BUCKET_CONFIG_INIT;
-    struct fake_read x = {.done = 0};
+    struct fake_read x = {.done = 0}, hangs = {.done = 0};
     struct bucket *b = NULL;
     struct bucket_stat st;
 
     config.lanes = 1;
     assert_int_equal(open_url("file:///tmp", &config, &b, NULL), 0);
     bucket_close(&b);
-    b = fake_bucket(fake_new(1, script_ok), NULL);
+    b = fake_bucket(fake_new(1, script_some_hang), NULL);
     fake_read(b, &x, "k", 10);
+    fake_read(b, &hangs, "hangs", 10);
     wait_until(x.done);
+    bucket_read_cancel(b, &hangs.r);
+    wait_until(hangs.done);
+    fake_read_release(&hangs);
     assert_int_equal(bucket_stat_wait(b, "k", &st, NULL), 0);
     assert_int_equal(bucket_list_wait(b, "", on_page, NULL, NULL), 0);
     bucket_close(&b);

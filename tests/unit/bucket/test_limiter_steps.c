@@ -313,6 +313,18 @@ static void test_fading(void **state)
     assert_true(l.best > 2.99 * GOOD && l.best < 3.01 * GOOD);
 }
 
+/* A limit that is as low as a throttled one, but is all that is allowed: no new start. */
+static void test_low_limit_is_not_throttling(void **state)
+{
+    (void)state;
+    begin(4);
+    window(100 * MS, GOOD);
+    assert_int_equal(l.phase, LIMITER_STEADY);
+    window(100 * MS, GOOD / 2);
+    assert_true(l.best > 0.98 * GOOD); /* it is remembered */
+    limit_is(4);
+}
+
 static void test_ends_of_the_hill(void **state)
 {
     (void)state;
@@ -484,6 +496,7 @@ int main(void)
         cmocka_unit_test(test_cut_in_a_step),
         cmocka_unit_test(test_up_next_is_once),
         cmocka_unit_test(test_fading),
+        cmocka_unit_test(test_low_limit_is_not_throttling),
         cmocka_unit_test(test_ends_of_the_hill),
         cmocka_unit_test(test_slack),
         cmocka_unit_test(test_cut),

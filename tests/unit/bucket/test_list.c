@@ -188,6 +188,15 @@ static void key_mixed(uint64_t i, char out[static 64])
         snprintf(out, 64, "f%07d/one", (int)i);
 }
 
+/* Objects also after the folders. */
+static void key_around(uint64_t i, char out[static 64])
+{
+    if (i < 9990)
+        key_mixed(i, out);
+    else
+        snprintf(out, 64, "z%07d", (int)i);
+}
+
 /* Three levels of 80 folders each: more in all than are worth a request each. */
 static void key_wide(uint64_t i, char out[static 64])
 {
@@ -321,6 +330,31 @@ static void test_folders_in_all(void **state)
     assert_in_range(s.flat + s.by_folder, 1000, 4096);
 }
 
+/* 1023 folders in each of four; what is left over is in the last. */
+static void key_four(uint64_t i, char out[static 64])
+{
+    uint64_t folder = DLC_MIN(i / 1023, 3);
+
+    snprintf(out, 64, "%d/%04d/x", (int)folder, (int)(i - folder * 1023));
+}
+
+/* 4096 folders are worth a request each. With one more, those of the level that is listed last are
+ * not. */
+static void test_most_folders_in_all(void **state)
+{
+    struct store few = {.n = 4 * 1023, .key = key_four, .page = 2000};
+    struct store many = {.n = 4 * 1023 + 1, .key = key_four, .page = 2000};
+    struct seen seen = {.n = 0};
+
+    (void)state;
+    assert_int_equal(list_all(&few, &seen, NULL, true, NULL), 0);
+    assert_int_equal(seen.n, few.n);
+    assert_int_equal(few.by_folder + few.flat, 1 + 4 + 4 * 1023);
+    assert_int_equal(list_all(&many, &seen, NULL, true, NULL), 0);
+    assert_int_equal(seen.n, many.n);
+    assert_in_range(many.by_folder + many.flat, 1 + 4 + 3 * 1023 + 1, 1 + 4 + 3 * 1023 + 2);
+}
+
 /* A directory's LIST costs nothing: all are listed by folder. */
 static void test_origin_whose_folders_are_free(void **state)
 {
@@ -346,6 +380,9 @@ static void test_turns_flat_late(void **state)
     assert_int_equal(seen.n, 10000);
     assert_in_range(s.by_folder, 2, 4);
     assert_in_range(s.flat, 10, 11);
+    s.key = key_around;
+    assert_int_equal(list_all(&s, &seen, NULL, true, &err), 0);
+    assert_int_equal(seen.n, 10000);
 }
 
 static void test_folders_are_bounded_in_all(void **state)
@@ -411,6 +448,7 @@ static void test_nonsense(void **state)
     struct store repeats = {.n = 100, .key = key_folders, .page = 10, .repeats = true};
     struct store above = {.n = 10, .key = key_tree, .page = 10, .bad_folder = "train/"};
     struct store aside = {.n = 10, .key = key_tree, .page = 10, .bad_folder = "elsewhere/"};
+    struct store itself = {.n = 10, .key = key_flat, .page = 10, .bad_folder = "data/"};
     struct dlc_err err = DLC_ERR_INIT;
     struct seen seen = {.n = 0};
 
@@ -421,6 +459,9 @@ static void test_nonsense(void **state)
     assert_int_equal(list_all(&above, &seen, "train/", true, &err), DLC_EBUCKET);
     assert_non_null(strstr(err.text, "not below"));
     assert_int_equal(list_all(&aside, &seen, "train/", true, &err), DLC_EBUCKET);
+    assert_int_equal(aside.by_folder, 1); /* at once, though it is not the first of the page */
+    assert_int_equal(list_all(&itself, &seen, "data/", true, &err), DLC_EBUCKET);
+    assert_non_null(strstr(err.text, "not below"));
 }
 
 /* Listings that end, are stopped, fail, or turn flat. */
@@ -461,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_root),
         cmocka_unit_test(test_folders_of_one_level),
         cmocka_unit_test(test_folders_in_all),
+        cmocka_unit_test(test_most_folders_in_all),
         cmocka_unit_test(test_origin_whose_folders_are_free),
         cmocka_unit_test(test_origin_without_folders),
         cmocka_unit_test(test_million_keys_in_one_folder),

@@ -22,7 +22,7 @@ static bool right(uint64_t length, const struct object_checksum *claim, uint64_t
     for (uint64_t i = parts; i-- > early;)
         part_sums_came(&s, i * PART);
     if (parts > 0)
-        part_sums_came(&s, 0);
+        part_sums_came(&s, parts / 2 * PART);
     is = part_sums_right(&s);
     part_sums_release(&s);
     part_sums_came(&s, 0); /* nobody asks any more */
@@ -57,11 +57,43 @@ static void test_no_claim(void **state)
     assert_true(right(250, &(struct object_checksum){.kind = CHECKSUM_NONE}, 1));
 }
 
+/* Parts of a byte each: as many sums as there are parts. */
+static void test_many_parts(void **state)
+{
+    const struct object_checksum claim = {
+        .kind = CHECKSUM_CRC32C, .value = checksum_add(CHECKSUM_CRC32C, 0, data, sizeof(data))};
+    struct part_sums s;
+
+    (void)state;
+    part_sums_init(&s, data, sizeof(data), 1);
+    part_sums_want(&s, &claim);
+    for (uint64_t i = 0; i < sizeof(data); i++)
+        part_sums_came(&s, i);
+    assert_true(part_sums_right(&s));
+    part_sums_release(&s);
+}
+
+static void test_no_leak(void **state)
+{
+    enum { ROUNDS = 100 };
+    const struct object_checksum claim = {.kind = CHECKSUM_CRC32C};
+    size_t before;
+
+    (void)state;
+    right(350, &claim, 2);
+    before = unit_heap();
+    for (unsigned i = 0; i < ROUNDS; i++)
+        right(350, &claim, 2);
+    assert_true(unit_heap() < before + ROUNDS * 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lengths),
         cmocka_unit_test(test_no_claim),
+        cmocka_unit_test(test_many_parts),
+        cmocka_unit_test(test_no_leak),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

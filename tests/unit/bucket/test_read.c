@@ -76,6 +76,7 @@ static void test_parts(void **state)
     assert_int_equal(x.r.rc, 0);
     assert_true(fake_bytes_right("big", 777, x.r.dst, length));
     assert_int_equal(x.r.attempts, 27); /* 26 parts, one of them twice */
+    assert_true(x.r.waited.ns > 0 && x.r.waited.ns < x.r.took.ns);
     assert_in_range(f->flying_max, 2, 16);
     assert_int_equal(log.whole + log.unconditional + log.too_long + log.wrong_etag, 0);
     bucket_close(&b);
@@ -116,6 +117,43 @@ static void test_parts_of_one_version(void **state)
     assert_true(fake_bytes_right("big", 0, x.r.dst, 100 * MiB));
     bucket_close(&b);
     fake_read_release(&x);
+}
+
+/* A plan counts the requests that a read will make, also where the origin wants smaller parts. */
+static uint64_t requests_made(uint64_t part_max, uint64_t length, bool whole, bool sums)
+{
+    struct parts_log log = {.fail_nth = 0};
+    struct fake *f = parts_fake(&log);
+    struct bucket_config config = BUCKET_CONFIG_INIT;
+    struct fake_read x = {.r = {.etag = "e1", .whole = whole}};
+    struct bucket *b;
+    uint64_t expected;
+
+    f->ops.part_max = part_max;
+    f->ops.sums = sums;
+    config.no_hedge = true;
+    b = fake_bucket(f, &config);
+    expected = bucket_read_requests(b, length, whole);
+    fake_read(b, &x, "big", length);
+    wait_until(x.done);
+    assert_int_equal(x.r.rc, 0);
+    assert_int_equal(f->started, expected);
+    bucket_close(&b);
+    fake_read_release(&x);
+    return expected;
+}
+
+static void test_requests_of_a_read(void **state)
+{
+    (void)state;
+    assert_int_equal(requests_made(0, 0, true, true), 1);
+    assert_int_equal(requests_made(0, 16 * MiB, true, true), 1);
+    assert_int_equal(requests_made(0, 16 * MiB + 1, false, true), 3);
+    assert_int_equal(requests_made(0, 24 * MiB, true, false), 3);
+    assert_int_equal(requests_made(0, 24 * MiB, true, true), 4);
+    assert_int_equal(requests_made(MiB, MiB, true, false), 1);
+    assert_int_equal(requests_made(MiB, MiB + 1, true, false), 2);
+    assert_int_equal(requests_made(MiB, 5 * MiB, true, false), 5);
 }
 
 /* ---- the checksum of an object that comes in parts (BUCKET-READ-3) ---- */
@@ -234,6 +272,39 @@ static void test_no_sum_of_parts(void **state)
     assert_int_equal(read_summed(&other, "e1", true), 0);
     assert_int_equal(read_summed(&part, "e1", false), 0);
     assert_int_equal(part.stats, 0);
+}
+
+static void script_sum_hangs(struct fake *f, struct fake_call *c)
+{
+    (void)f;
+    c->etag = "e1";
+    c->fate = c->a->op == ATTEMPT_STAT ? FAKE_HANG : FAKE_OK;
+}
+
+/* A checksum that is never told holds a read up until the deadline, and not any longer. */
+static void test_sum_that_is_never_told(void **state)
+{
+    struct fake *f = fake_new(1, script_sum_hangs);
+    struct bucket_config config = BUCKET_CONFIG_INIT;
+    struct fake_read x = {.r = {.etag = "e1", .whole = true}};
+    struct bucket *b;
+
+    (void)state;
+    f->ops.sums = true;
+    f->ops.part_max = MiB;
+    config.no_hedge = true;
+    config.deadline = DLC_SEC(100);
+    config.stall_timeout = DLC_SEC(1000);
+    b = fake_bucket(f, &config);
+    fake_read(b, &x, "big", 3 * MiB);
+    wait_until(f->answered == 3);
+    assert_int_equal(x.done, 0);
+    wait_moving(x.done, DLC_SEC(1));
+    assert_int_equal(x.r.rc, 0);
+    assert_true(x.r.took.ns >= DLC_SEC(100).ns);
+    assert_true(fake_bytes_right("big", 0, x.r.dst, 3 * MiB));
+    bucket_close(&b);
+    fake_read_release(&x);
 }
 
 static struct fake *flying_fake;
@@ -528,9 +599,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts),
         cmocka_unit_test(test_no_parts_up_to_16_MiB),
+        cmocka_unit_test(test_requests_of_a_read),
         cmocka_unit_test(test_sum_of_parts),
         cmocka_unit_test(test_wrong_sum_of_parts),
         cmocka_unit_test(test_no_sum_of_parts),
+        cmocka_unit_test(test_sum_that_is_never_told),
         cmocka_unit_test(test_parts_of_one_version),
         cmocka_unit_test(test_object_changes_between_parts),
         cmocka_unit_test(test_part_fails_for_good),

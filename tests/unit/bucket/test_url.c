@@ -374,6 +374,26 @@ static void test_long(void **state)
     mem_free(&text);
 }
 
+/* Is any part of this kind, wherever it stands? */
+static void test_kinds_of_parts(void **state)
+{
+    struct url_parts parts = {.n = 0};
+    struct url_part samples, targets;
+
+    (void)state;
+    assert_true(url_part_named("samples", &samples));
+    assert_true(url_part_named("targets", &targets));
+    assert_false(url_parts_have(&parts, URL_SAMPLES));
+    url_parts_add(&parts, samples, "a");
+    assert_true(url_parts_have(&parts, URL_SAMPLES));
+    assert_false(url_parts_have(&parts, URL_TARGETS));
+    url_parts_add(&parts, targets, "b");
+    assert_true(url_parts_have(&parts, URL_SAMPLES));
+    assert_true(url_parts_have(&parts, URL_TARGETS));
+    assert_false(url_parts_have(&parts, URL_MANIFEST));
+    url_parts_release(&parts);
+}
+
 static void test_parts(void **state)
 {
     static const struct {
@@ -401,11 +421,12 @@ static void test_parts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shown),   cmocka_unit_test(test_layout),
-        cmocka_unit_test(test_lengths), cmocka_unit_test(test_no_leak),
-        cmocka_unit_test(test_good),    cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_shape),   cmocka_unit_test(test_secrets_stay_out),
-        cmocka_unit_test(test_parts),   cmocka_unit_test(test_long),
+        cmocka_unit_test(test_shown),          cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_lengths),        cmocka_unit_test(test_no_leak),
+        cmocka_unit_test(test_good),           cmocka_unit_test(test_bad),
+        cmocka_unit_test(test_shape),          cmocka_unit_test(test_secrets_stay_out),
+        cmocka_unit_test(test_kinds_of_parts), cmocka_unit_test(test_parts),
+        cmocka_unit_test(test_long),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -30,6 +31,8 @@ static void answer(void *priv, const struct tiny_request *r, struct buf *out)
         mem_free(&h);
     } else if (strcmp(r->target, "/third") == 0) {
         tiny_reply(out, n == 3 ? 200 : 503, n == 3 ? "at last" : "");
+    } else if (strncmp(r->target, "/status/", 8) == 0) {
+        tiny_reply(out, atoi(r->target + 8), "");
     } else if (strcmp(r->target, "/moved") == 0) {
         buf_adds(out, "HTTP/1.1 302 X\r\nLocation: /echo\r\nContent-Length: 0\r\n\r\n");
     } else if (strcmp(r->target, "/huge") == 0) {
@@ -114,6 +117,24 @@ static void test_tries(void **state)
     asked = 0;
     expect("GET", "/nothing", 3, 404, "");
     assert_int_equal(asked, 1);
+}
+
+/* A server that failed or wants less of us may do better the next time; one that refused will not. */
+static void test_what_is_tried_again(void **state)
+{
+    static const struct {
+        const char *path;
+        long status;
+        unsigned asked;
+    } rows[] = {{"/status/500", 500, 2}, {"/status/429", 429, 2}, {"/status/599", 599, 2},
+                {"/status/499", 499, 1}, {"/status/428", 428, 1}, {"/status/430", 430, 1}};
+
+    (void)state;
+    for (size_t i = 0; i < DLC_COUNT(rows); i++) {
+        asked = 0;
+        expect("GET", rows[i].path, 2, rows[i].status, "");
+        assert_int_equal(asked, rows[i].asked);
+    }
 }
 
 static void test_redirect_is_not_followed(void **state)
@@ -207,6 +228,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_request, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tries, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_what_is_tried_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_redirect_is_not_followed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_answer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_too_long, set_up, tear_down),

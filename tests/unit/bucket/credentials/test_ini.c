@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bucket/credentials/ini_i.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "base/buf.h"
 #include "base/check.h"
@@ -175,12 +171,35 @@ static void test_binary_and_endless(void **state)
     assert_int_equal(i.n, 0);
 }
 
+static void test_no_leak(void **state)
+{
+    static const char text[] = "[a]\nlong_name_of_a_key = x\n more\nnest =\n  b = c\n[profile b]\n";
+    enum { ROUNDS = 100 };
+    size_t before = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 20 + ROUNDS; i++) {
+        struct ini ini;
+
+        if (i == 20)
+            before = unit_heap();
+        assert_int_equal(ini_parse(&ini, "f", text, strlen(text), NULL), 0);
+        ini_release(&ini);
+        assert_int_equal(ini_parse(&ini, "f", "[a]\nb = c\nno value", 19, NULL), DLC_EINVAL);
+    }
+    assert_true(unit_heap() < before + ROUNDS * 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sections_and_values),      cmocka_unit_test(test_later_lines_win),
-        cmocka_unit_test(test_comments_in_values),       cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_nesting_and_continuation), cmocka_unit_test(test_binary_and_endless),
+        cmocka_unit_test(test_sections_and_values),
+        cmocka_unit_test(test_later_lines_win),
+        cmocka_unit_test(test_comments_in_values),
+        cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_nesting_and_continuation),
+        cmocka_unit_test(test_binary_and_endless),
+        cmocka_unit_test(test_no_leak),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,11 +5,7 @@
  */
 #include "bucket/credentials/sigv4_i.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "base/check.h"
 
@@ -24,6 +20,8 @@ static char vector_token[] = "FwoGZXIvYXdzEDMaDPWKaVEQA+example/token==";
 
 static const struct credentials example = {example_id, example_secret, .generation = 1};
 static const struct credentials vector = {vector_id, vector_secret, .generation = 1};
+static char other_chars[] = "s3cret/Key+With/Odd+Characters=0123456780";
+static const struct credentials other_secret = {vector_id, other_chars, .generation = 1};
 static const struct credentials with_token = {vector_id, vector_secret, vector_token,
                                               .generation = 1};
 
@@ -224,6 +222,43 @@ static void test_long_secret_and_blanks(void **state)
                   "4304c38df47a8560015841dc5a6f506a271354c10650980b72253010e5942588");
 }
 
+/* It is derived once for a day, region and service: a request costs one HMAC, not five. */
+static void test_key_is_kept(void **state)
+{
+    struct buf a = BUF_INIT, b = BUF_INIT;
+
+    (void)state;
+    sigv4_sign(&signer, &vector, "eu-central-1", "s3", VECTOR_TIME, "GET", "h", "/", "", NULL, 0,
+               NULL, &a);
+    signer.key[0] ^= 1;
+    sigv4_sign(&signer, &vector, "eu-central-1", "s3", VECTOR_TIME, "GET", "h", "/", "", NULL, 0,
+               NULL, &b);
+    assert_string_not_equal(buf_str(&a), buf_str(&b));
+    buf_release(&a);
+    buf_release(&b);
+}
+
+static void test_signer_is_freed(void **state)
+{
+    enum { ROUNDS = 100 };
+    size_t before = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 20 + ROUNDS; i++) {
+        struct buf out = BUF_INIT;
+        struct sigv4_signer s;
+
+        if (i == 20)
+            before = unit_heap();
+        sigv4_signer_init(&s);
+        sigv4_sign(&s, &with_token, "eu-central-1", "s3", VECTOR_TIME, "GET", "h", "/", "", NULL, 0,
+                   NULL, &out);
+        sigv4_signer_release(&s);
+        buf_release(&out);
+    }
+    assert_true(unit_heap() < before + ROUNDS * 16);
+}
+
 /* The kept key must never outlive what it was derived from: secret, day, region, service. */
 static void test_key_follows_its_inputs(void **state)
 {
@@ -238,6 +273,10 @@ static void test_key_follows_its_inputs(void **state)
         {&example, "eu-central-1", "s3", VECTOR_TIME},
         {&vector, "us-east-1", "s3", VECTOR_TIME},
         {&vector, "us-east-1", "sts", VECTOR_TIME},
+        {&vector, "us-west-1", "sts", VECTOR_TIME}, /* as long as before, but another one */
+        {&vector, "us-west-1", "iam", VECTOR_TIME},
+        {&other_secret, "us-west-1", "iam", VECTOR_TIME},
+        {&vector, "us-west-", "1iam", VECTOR_TIME},
         {&vector, "eu-central-1", "s3", VECTOR_TIME},
     };
     struct buf kept = BUF_INIT, anew = BUF_INIT, first = BUF_INIT;
@@ -278,6 +317,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_other_service_and_body, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_long_secret_and_blanks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_key_follows_its_inputs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_key_is_kept, set_up, tear_down),
+        cmocka_unit_test(test_signer_is_freed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

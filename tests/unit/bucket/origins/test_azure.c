@@ -264,6 +264,36 @@ static void test_listing(void **state)
     }
 }
 
+/* A directory is not an object, but what comes after it is. A marker without text is none. */
+static void test_directories_and_the_last_page(void **state)
+{
+    static const char doc[] =
+        "<EnumerationResults><Prefix>t/</Prefix><Blobs>"
+        "<Blob><Name>t/dir</Name><Properties><ResourceType>directory</ResourceType>"
+        "<Content-Length>0</Content-Length></Properties></Blob>"
+        "<Blob><Name>t/z</Name><Properties><Content-Length>1</Content-Length></Properties></Blob>"
+        "<BlobPrefix><Other>t/no/</Other><Name>t/sub/</Name></BlobPrefix>"
+        "<Other><Name>t/no/</Name></Other></Blobs>"
+        "<Others><Blob><Name>t/no</Name></Blob></Others><NextMarker/></EnumerationResults>";
+    size_t before = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 130; i++) {
+        struct attempt a = {.op = ATTEMPT_LIST};
+
+        if (i == 30)
+            before = unit_heap();
+        assert_int_equal(azure_xml_list(doc, strlen(doc), &a, NULL), 0);
+        assert_int_equal(a.n_objects, 1);
+        assert_string_equal(a.objects[0].key, "t/z");
+        assert_int_equal(a.n_folders, 1);
+        assert_string_equal(a.folders[0], "t/sub/");
+        assert_null(a.next);
+        attempt_clear(&a);
+    }
+    assert_true(unit_heap() < before + 100 * 16); /* nothing is left behind */
+}
+
 static void test_bad_listings(void **state)
 {
     static const char *const bad[] = {
@@ -295,6 +325,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_checksums, set_up, tear_down),
         cmocka_unit_test(test_listing),
         cmocka_unit_test(test_bad_listings),
+        cmocka_unit_test(test_directories_and_the_last_page),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

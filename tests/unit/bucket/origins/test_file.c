@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -241,6 +242,51 @@ static void test_flat(void **state)
     assert_int_equal(a.n_objects, 3);
     assert_int_equal(a.n_folders, 0);
     attempt_clear(&a);
+}
+
+static int list_flat(const char *prefix, size_t *n)
+{
+    struct attempt a = {.op = ATTEMPT_LIST, .prefix = prefix};
+    _Atomic bool stop = false;
+    struct file_work w = {.a = &a, .root = root, .stop = &stop};
+    int rc;
+
+    file_list(&w);
+    rc = a.rc;
+    *n = a.n_objects;
+    attempt_clear(&a);
+    return rc;
+}
+
+/* Directories side by side are as many as they like; one in the other, 128 are too deep. */
+static void test_deep_and_wide(void **state)
+{
+    enum { DEEP = 128 };
+    struct buf key = BUF_INIT;
+    size_t n;
+
+    (void)state;
+    for (unsigned i = 0; i < 2 * DEEP; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "wide/%u/k", i);
+        put(name, "", 0);
+    }
+    assert_int_equal(list_flat("wide/", &n), 0);
+    assert_int_equal(n, 2 * DEEP);
+    for (unsigned i = 0; i + 1 < DEEP; i++)
+        buf_adds(&key, "d/");
+    buf_adds(&key, "k");
+    put(buf_str(&key), "", 0);
+    assert_int_equal(list_flat("", &n), 0); /* with the root it is 128 */
+    assert_int_equal(n, 2 * DEEP + 1);
+    key.len--;
+    buf_adds(&key, "d/k");
+    put(buf_str(&key), "", 0);
+    assert_int_equal(list_flat("", &n), DLC_EINVAL);
+    key.len--;
+    assert_int_equal(list_flat("d/", &n), DLC_EINVAL);
+    buf_release(&key);
 }
 
 static void test_missing_directory(void **state)
@@ -531,6 +577,28 @@ static void test_list_faults(void **state)
     }
 }
 
+static void test_no_threads(void **state)
+{
+    const struct bucket_config config = BUCKET_CONFIG_INIT;
+    struct dlc_err err = DLC_ERR_INIT;
+    struct url u = URL_INIT;
+    char *text = mem_fmt("file://%s", root);
+
+    (void)state;
+    assert_int_equal(url_parse(&u, text, &err), 0);
+    for (unsigned told = 0; told < 2; told++) {
+        struct origin *o = (struct origin *)(void *)&u; /* whatever was there before */
+
+        fault_plan(&(struct fault_plan){.calls = FAULT_CALL(thread), .nth = 1});
+        assert_true(origin_file_new(&u, &config, 1, &o, told == 1 ? &err : NULL) < 0);
+        assert_true(fault_disarm());
+        assert_null(o);
+    }
+    assert_true(err.code < 0);
+    url_release(&u);
+    mem_free(&text);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -539,6 +607,7 @@ int main(void)
         CASE(test_links_and_special_files),
         CASE(test_prefixes),
         CASE(test_flat),
+        CASE(test_deep_and_wide),
         CASE(test_missing_directory),
         CASE(test_single_file),
         CASE(test_ranges_and_stat),
@@ -550,6 +619,7 @@ int main(void)
         CASE(test_close_while_reading),
         CASE(test_read_faults),
         CASE(test_list_faults),
+        CASE(test_no_threads),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

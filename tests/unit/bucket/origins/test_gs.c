@@ -118,6 +118,24 @@ static void test_bearer(void **state)
     origin_run_close(&lane);
 }
 
+/* Tokens of Entra and of federated accounts have some thousand bytes. */
+static void test_a_long_bearer(void **state)
+{
+    static const char *const answers[] = {OK_NINE, NULL};
+    char token[4001], line[4100];
+
+    (void)state;
+    memset(token, 'x', sizeof(token) - 1);
+    token[sizeof(token) - 1] = '\0';
+    setenv("GOOGLE_OAUTH_ACCESS_TOKEN", token, 1);
+    open_lane(false);
+    script_set(&server, answers);
+    expect_good();
+    snprintf(line, sizeof(line), "\r\nauthorization: Bearer %s\r\n", token);
+    assert_true(script_saw(&server, line));
+    origin_run_close(&lane);
+}
+
 /* One token serves many requests; one that was refused is replaced. */
 static void test_metadata(void **state)
 {
@@ -290,6 +308,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_anonymous, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_hmac, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_long_bearer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_bearer, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_metadata, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_metadata_fails, set_up, tear_down),

@@ -55,6 +55,21 @@ static void check_clear(const struct attempt *a)
     assert_string_equal(a->etag_seen, "");
 }
 
+/* An ETag goes into a header line of later requests: it ends where a line could. */
+static void test_etags_of_several_lines(void **state)
+{
+    static const char *const odd[] = {
+        "a\nx-amz-acl: public", "a\rb", "a\tb", "\x7f", "a\"b", "a b"};
+    struct attempt a = {.op = ATTEMPT_LIST};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++) {
+        attempt_add_object(&a, "k", 1, 1, odd[i]);
+        assert_string_equal(a.objects[i].etag, "");
+    }
+    attempt_clear(&a);
+}
+
 static void test_fill_and_clear(void **state)
 {
     struct attempt a = {.op = ATTEMPT_LIST};
@@ -69,16 +84,18 @@ static void test_fill_and_clear(void **state)
     assert_int_equal(a.op, ATTEMPT_LIST); /* the question stays */
 }
 
+/* Of a length that leaves no byte in what malloc() gives, so that it notices one too many. */
 static void test_key_longer_than_a_block(void **state)
 {
+    enum { LEN = 99999 };
     struct attempt a = {.op = ATTEMPT_LIST};
-    char *key = mem_alloc(100000);
+    char *key = mem_alloc(LEN);
 
     (void)state;
-    memset(key, 'k', 100000);
-    attempt_add_object(&a, key, 100000, 1, "e");
+    memset(key, 'k', LEN);
+    attempt_add_object(&a, key, LEN, 1, "e");
     attempt_add_object(&a, "small", 5, 2, "e");
-    assert_int_equal(strlen(a.objects[0].key), 100000);
+    assert_int_equal(strlen(a.objects[0].key), LEN);
     assert_string_equal(a.objects[1].key, "small");
     attempt_clear(&a);
     mem_free(&key);
@@ -108,6 +125,7 @@ static void test_move(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_etags_of_several_lines),
         cmocka_unit_test(test_fill_and_clear),
         cmocka_unit_test(test_key_longer_than_a_block),
         cmocka_unit_test(test_move),

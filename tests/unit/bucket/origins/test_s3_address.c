@@ -93,7 +93,8 @@ static void test_regions(void **state)
     assert_false(s3_region_ok("a.b"));
     assert_false(s3_region_ok("a/b"));
     assert_false(s3_region_ok("a\nb"));
-    assert_false(s3_region_ok("a-name-that-is-longer-than-any-region"));
+    assert_true(s3_region_ok("a-name-that-is-as-long-as-30-b"));
+    assert_false(s3_region_ok("a-name-that-is-as-long-as-31-by"));
     assert_int_equal(s3_place_new(&c, &p, NULL), DLC_EINVAL);
 }
 
@@ -188,12 +189,29 @@ static void test_list(void **state)
     s3_place_free(&v);
 }
 
+static void test_no_leak(void **state)
+{
+    enum { ROUNDS = 50 };
+    size_t before = 0;
+
+    for (unsigned i = 0; i < 2 + ROUNDS; i++) {
+        if (i == 2)
+            before = unit_heap();
+        test_places(state);
+        test_bad_endpoints(state);
+        test_regions(state);
+        test_dialects(state);
+    }
+    assert_true(unit_heap() < before + ROUNDS * 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_places),   cmocka_unit_test(test_bad_endpoints),
         cmocka_unit_test(test_regions),  cmocka_unit_test(test_object_paths),
         cmocka_unit_test(test_dialects), cmocka_unit_test(test_list),
+        cmocka_unit_test(test_no_leak),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -259,6 +259,45 @@ static void test_verify(void **state)
     }
 }
 
+static void sum_is(enum engine_sum header, const char *given, enum checksum_kind kind,
+                   uint64_t value)
+{
+    struct engine_request *r = answer(200, NULL, NULL);
+    struct object_checksum sum;
+
+    snprintf(r->answer.sums[header], sizeof(r->answer.sums[0]), "%s", given);
+    s3_answer_sum(r, &sum);
+    assert_int_equal(sum.kind, kind);
+    assert_true(sum.value == value);
+    answer_free(r);
+}
+
+/* The checksum of a whole object that is read in parts: one that is of its bytes, or none. */
+static void test_sum_of_an_object(void **state)
+{
+    struct engine_request *r = answer(200, NULL, NULL);
+    struct object_checksum sum;
+
+    (void)state;
+    sum_is(SUM_CRC64NVME, "rosUhgp5mIg=", CHECKSUM_CRC64NVME, 0xae8b14860a799888);
+    sum_is(SUM_CRC32C, "4waSgw==", CHECKSUM_CRC32C, 0xe3069283);
+    sum_is(SUM_CRC32, "y/Q5Jg==", CHECKSUM_CRC32, 0xcbf43926);
+    sum_is(SUM_CRC32, "", CHECKSUM_NONE, 0);
+    sum_is(SUM_CRC32, "y/Q5Jg==-3", CHECKSUM_NONE, 0); /* of the parts' checksums */
+    sum_is(SUM_CRC32, "y/Q5Jg-=", CHECKSUM_NONE, 0);
+    sum_is(SUM_CRC32, "y/Q5J", CHECKSUM_NONE, 0);
+    sum_is(SUM_CRC32, "rosUhgp5mIg=", CHECKSUM_NONE, 0); /* too long */
+    sum_is(SUM_CRC64NVME, "4waSgw==", CHECKSUM_NONE, 0);
+    sum_is(SUM_SHA256, "FeKw08M4keuw8e9gnsQZQgwg4yDOlMZfvIwzEkSOsiU=", CHECKSUM_NONE, 0);
+    snprintf(r->answer.sums[SUM_CRC64NVME], sizeof(r->answer.sums[0]), "odd");
+    snprintf(r->answer.sums[SUM_CRC32C], sizeof(r->answer.sums[0]), "4waSgw==");
+    snprintf(r->answer.sums[SUM_CRC32], sizeof(r->answer.sums[0]), "y/Q5Jg==");
+    s3_answer_sum(r, &sum); /* the first that can be used */
+    assert_int_equal(sum.kind, CHECKSUM_CRC32C);
+    assert_true(sum.value == 0xe3069283);
+    answer_free(r);
+}
+
 /* A server that does not know If-Match. (ONE-NODE-5) */
 static void test_verify_version(void **state)
 {
@@ -274,6 +313,23 @@ static void test_verify_version(void **state)
     answer_free(r);
 }
 
+static void test_no_leak(void **state)
+{
+    enum { ROUNDS = 50 };
+    size_t before = 0;
+
+    for (unsigned i = 0; i < 30 + ROUNDS; i++) {
+        if (i == 30) /* what malloc() keeps for itself is there by now */
+            before = unit_heap();
+        test_changed_names_both(state);
+        test_broken(state);
+        test_verify(state);
+        test_verify_version(state);
+        test_sum_of_an_object(state);
+    }
+    assert_true(unit_heap() < before + ROUNDS * 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +343,8 @@ int main(void)
         cmocka_unit_test(test_broken),
         cmocka_unit_test(test_verify),
         cmocka_unit_test(test_verify_version),
+        cmocka_unit_test(test_sum_of_an_object),
+        cmocka_unit_test(test_no_leak),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

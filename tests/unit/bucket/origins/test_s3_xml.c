@@ -101,6 +101,59 @@ static void test_keys(void **state)
     }
 }
 
+static void test_folders(void **state)
+{
+    static const char doc[] =
+        "<ListBucketResult><Filter><Prefix>no/</Prefix></Filter>"
+        "<CommonPrefixes><Other>no/</Other><Prefix>a+b%2F/</Prefix></CommonPrefixes>"
+        "<CommonPrefixes><Deep><Prefix>no/</Prefix></Deep></CommonPrefixes>"
+        "<Owner><Name>no/</Name></Owner>"
+        "<CommonPrefixes><Prefix>c%20d/</Prefix></CommonPrefixes>"
+        "<EncodingType>url</EncodingType></ListBucketResult>";
+    struct attempt a;
+
+    (void)state;
+    assert_int_equal(parse(doc, &a), 0);
+    assert_int_equal(a.n_objects, 0);
+    assert_int_equal(a.n_folders, 2);
+    assert_string_equal(a.folders[0], "a b//");
+    assert_string_equal(a.folders[1], "c d/");
+    attempt_clear(&a);
+}
+
+/* Without quotes, strong or weak; one that is too long or has half of its quotes is none. */
+static void test_etags(void **state)
+{
+    static const struct {
+        const char *sent, *etag;
+    } cases[] = {
+        {"&quot;e&quot;", "e"}, {"W/&quot;e&quot;", "e"}, {"e", "e"}, {"&quot;&quot;", ""},
+        {"&quot;e", ""},        {"e&quot;", ""},          {"", ""},
+    };
+    char longest[ETAG_MAX] = "", longer[ETAG_MAX + 1] = "";
+
+    (void)state;
+    memset(longest, 'e', ETAG_MAX - 1);
+    memset(longer, 'e', ETAG_MAX);
+    for (size_t i = 0; i < unit_count(cases) + 2; i++) {
+        bool given = i < unit_count(cases);
+        const char *sent = given ? cases[i].sent : i == unit_count(cases) ? longest : longer;
+        struct buf doc = BUF_INIT;
+        struct attempt a;
+
+        buf_addf(&doc,
+                 "<ListBucketResult><Contents><Key>k</Key><Size>1</Size><ETag>%s</ETag></Contents>"
+                 "</ListBucketResult>",
+                 sent);
+        assert_int_equal(parse(buf_str(&doc), &a), 0);
+        assert_string_equal(a.objects[0].etag, given             ? cases[i].etag
+                                               : sent == longest ? longest
+                                                                 : "");
+        attempt_clear(&a);
+        buf_release(&doc);
+    }
+}
+
 #define ONE "<Contents><Key>k</Key><Size>1</Size></Contents>"
 
 static void test_broken_lists(void **state)
@@ -203,6 +256,23 @@ static void test_long_error(void **state)
     buf_release(&doc);
 }
 
+static void test_no_leak(void **state)
+{
+    enum { ROUNDS = 50 };
+    size_t before = 0;
+
+    for (unsigned i = 0; i < 2 + ROUNDS; i++) {
+        if (i == 2)
+            before = unit_heap();
+        test_list(state);
+        test_folders(state);
+        test_broken_lists(state);
+        test_error(state);
+        test_no_error(state);
+    }
+    assert_true(unit_heap() < before + ROUNDS * 16);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -210,6 +280,8 @@ int main(void)
         cmocka_unit_test(test_keys),         cmocka_unit_test(test_broken_lists),
         cmocka_unit_test(test_endless_text), cmocka_unit_test(test_error),
         cmocka_unit_test(test_no_error),     cmocka_unit_test(test_long_error),
+        cmocka_unit_test(test_folders),      cmocka_unit_test(test_etags),
+        cmocka_unit_test(test_no_leak),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

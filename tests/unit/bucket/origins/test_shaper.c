@@ -5,13 +5,7 @@
  */
 #include "bucket/bucket.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
+#include "unit.h"
 
 #include "base/check.h"
 #include "base/counters.h"
@@ -57,6 +51,100 @@ static void test_latency(void **state)
     assert_int_equal(st.size, 42);
     assert_string_equal(st.etag, "e1");
     bucket_close(&b);
+}
+
+/* What the bucket asks an origin about itself is said by the one inside. */
+static void test_says_what_the_inner_one_says(void **state)
+{
+    struct shape s = {.latency = DLC_MS(1), .active = true};
+    struct fake *f = fake_new(3, script_ok);
+    struct origin *o = NULL;
+
+    (void)state;
+    f->ops.part_max = 1234;
+    f->ops.sums = true;
+    f->o.price_get = 5;
+    assert_int_equal(origin_shaped_new(&s, &f->o, &o, NULL), 0);
+    assert_int_equal(o->ops->part_max, 1234);
+    assert_true(o->ops->sums && o->ops->folders && !o->ops->folders_free);
+    assert_true(o->price_get == 5 && o->lanes == 3);
+    o->ops->free(o);
+}
+
+static void test_frees_the_inner_one(void **state)
+{
+    enum { ROUNDS = 100 };
+    struct shape s = {.latency = DLC_MS(1), .active = true};
+    size_t before = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < 20 + ROUNDS; i++) {
+        struct origin *o = NULL;
+
+        if (i == 20)
+            before = unit_heap();
+        assert_int_equal(origin_shaped_new(&s, &fake_new(1, script_ok)->o, &o, NULL), 0);
+        o->ops->free(o);
+    }
+    assert_true(unit_heap() < before + ROUNDS * 16);
+}
+
+/* Two pages; the second one is asked for with all that was said, and the first one's token. */
+static void script_pages(struct fake *f, struct fake_call *c)
+{
+    struct attempt *a = c->a;
+
+    (void)f;
+    assert_int_equal(a->op, ATTEMPT_LIST);
+    assert_string_equal(a->prefix, "p/");
+    assert_true(a->by_folder);
+    attempt_add_object(a, c->nth == 1 ? "p/1" : "p/2", 3, 1, "e");
+    if (c->nth == 1)
+        a->next = mem_str("page 2");
+    else
+        assert_string_equal(a->continuation, "page 2");
+}
+
+static bool on_page(struct bucket_list *l, const struct bucket_object *o, size_t n)
+{
+    *(size_t *)l->priv += n;
+    assert_int_equal(o[0].size, 1);
+    return true;
+}
+
+static void test_pages(void **state)
+{
+    struct shape s = {.latency = DLC_MS(1), .active = true};
+    struct fake *f = fake_new(1, script_pages);
+    struct bucket *b = shaped_bucket(&s, f, 1);
+    size_t n = 0;
+
+    (void)state;
+    assert_int_equal(bucket_list_wait(b, "p/", on_page, &n, NULL), 0);
+    assert_int_equal(n, 2);
+    assert_int_equal(f->started, 2);
+    bucket_close(&b);
+}
+
+/* It delays by up to itself. */
+static void test_jitter(void **state)
+{
+    struct shape s = {.jitter = DLC_SEC(1000), .active = true};
+    struct fake *f = fake_new(1, script_ok);
+    struct bucket *b = shaped_bucket(&s, f, 1);
+    struct fake_read x = {.done = 0};
+
+    (void)state;
+    fake_read(b, &x, "k", 10);
+    wait_until(f->answered == 1);
+    for (unsigned i = 0; i < 10; i++)
+        fake_pause(DLC_MS(0));
+    assert_int_equal(x.done, 0); /* but for one in many thousand seeds; this is one */
+    dlc_clock_advance(DLC_SEC(1000));
+    wait_until(x.done);
+    assert_int_equal(x.r.attempts, 1);
+    bucket_close(&b);
+    fake_read_release(&x);
 }
 
 /* Many at once take one latency together, and one link's time for all bytes, over all lanes. */
@@ -108,6 +196,32 @@ static void test_cancel_frees_the_link(void **state)
     assert_int_equal(big.r.rc, DLC_ECANCELED);
     bucket_close(&b);
     fake_read_release(&big);
+}
+
+/* Only its own part: what was on the link before it is still in the way of others. */
+static void test_cancel_leaves_the_link_to_others(void **state)
+{
+    struct shape s = {.bandwidth = 1000000, .active = true};
+    struct fake *f = fake_new(1, script_ok);
+    struct bucket *b = shaped_bucket(&s, f, 1);
+    struct fake_read first = {.done = 0}, cancelled = {.done = 0};
+    struct dlc_mono start = dlc_mono_now();
+    char data[1000];
+
+    (void)state;
+    fake_read(b, &first, "first", 300000); /* 300 ms */
+    wait_until(f->answered == 1);
+    assert_int_equal(bucket_read_wait(b, "k", NULL, 0, 0, true, data, NULL), 0);
+    fake_read(b, &cancelled, "cancelled", 10000000);
+    wait_until(f->answered == 3);
+    assert_int_equal(bucket_read_wait(b, "k", NULL, 0, 0, true, data, NULL), 0);
+    bucket_read_cancel(b, &cancelled.r);
+    wait_until(cancelled.done);
+    assert_int_equal(bucket_read_wait(b, "k", NULL, 0, 1000, true, data, NULL), 0);
+    assert_true(dlc_mono_since(start).ns >= DLC_MS(300).ns);
+    bucket_close(&b);
+    fake_read_release(&first);
+    fake_read_release(&cancelled);
 }
 
 static unsigned failures_of(uint64_t seed, double errors)
@@ -213,8 +327,13 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_latency),
+        cmocka_unit_test(test_pages),
+        cmocka_unit_test(test_jitter),
+        cmocka_unit_test(test_says_what_the_inner_one_says),
         cmocka_unit_test(test_one_link),
         cmocka_unit_test(test_cancel_frees_the_link),
+        cmocka_unit_test(test_cancel_leaves_the_link_to_others),
+        cmocka_unit_test(test_frees_the_inner_one),
         cmocka_unit_test(test_errors),
         cmocka_unit_test(test_inner_failure_comes_through),
         cmocka_unit_test(test_close_while_busy),
