@@ -166,6 +166,10 @@ int catalog_builder_add(struct catalog_builder *b, const char *key, size_t key_l
     if (strlen(etag) >= CATALOG_ETAG_MAX)
         return dlc_err_set(err, DLC_EINVAL, "ETag of %.*s has %zu bytes; at most %d are allowed",
                            (int)DLC_MIN(key_len, 200u), key, strlen(etag), CATALOG_ETAG_MAX - 1);
+    for (const char *c = etag; *c != '\0'; c++)
+        if ((unsigned char)*c < ' ')
+            return dlc_err_set(err, DLC_EINVAL, "the ETag of %.*s holds a control character",
+                               (int)DLC_MIN(key_len, 200u), key);
     if (builder_check_limits(b, err) < 0)
         return DLC_ENOSPACE;
     if (reserve(b, err) < 0)

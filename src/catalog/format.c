@@ -135,8 +135,11 @@ static bool get_text(struct catalog_cursor *c, char *etag)
 
     if (!catalog_get_varint(c, &len) || len >= CATALOG_ETAG_MAX)
         return false;
-    if (!catalog_get_bytes(c, etag, len) || memchr(etag, '\0', len) != NULL)
+    if (!catalog_get_bytes(c, etag, len))
         return false;
+    for (uint64_t i = 0; i < len; i++)
+        if ((unsigned char)etag[i] < ' ') /* it goes into a header line */
+            return false;
     etag[len] = '\0';
     return true;
 }

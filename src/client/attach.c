@@ -172,6 +172,8 @@ static int call_daemon(struct dlc_dataset *ds, const struct attach_how *how, str
         if (sock == DLC_ENODAEMON && how->may_spawn &&
             (rc = daemon_spawn(&ds->config, deadline, err)) < 0)
             return rc;
+        if (sock >= 0 && how->reached != NULL)
+            *how->reached = true;
         if (sock >= 0 && (rc = greet(ds, sock, how->greeting, deadline, err)) < 0) {
             os_close(&sock);
             sock = rc;

@@ -22,6 +22,7 @@ struct attach_how {
      * dataset (it reports the progress of a listing). */
     struct dlc_dur greeting, silence;
     struct dlc_mono deadline; /* for everything together */
+    bool *reached;            /* set when there was a daemon to talk to; or NULL */
 };
 #define ATTACH_SILENCE DLC_SEC(30)
 

@@ -31,6 +31,9 @@
 #define DEFAULT_TIMEOUT DLC_SEC(300)
 #define GREETING        DLC_SEC(5) /* which a daemon answers at once; else it hangs */
 #define NODE_PAUSE      DLC_MS(250)
+#define REOPEN_PAUSE    DLC_MS(100)
+#define REOPEN_TRIES    10
+#define START_TRIES     3 /* a daemon that ends as it starts may have been killed */
 
 /* The daemon may have been started elsewhere: tell it the endpoint this environment means. */
 static char *endpoint_of(const struct dlc_dataset *ds, const struct url *u)
@@ -98,15 +101,16 @@ static int list_without_daemon(struct dlc_dataset *ds, struct dlc_err *err)
     return rc;
 }
 
-/* The daemon hangs, as *err says. Who can list the bucket does without it; who cannot waits. */
+/* The daemon hangs or has ended, as *err says. Who can list the bucket does without it; who cannot
+ * waits. */
 static int open_past_daemon(struct dlc_dataset *ds, struct attach_how *how, struct attachment **out,
                             struct dlc_err *err)
 {
     struct dlc_err why = DLC_ERR_INIT, hangs = *err;
     int rc;
 
-    log_warn("listing %s in this process, since the daemon at %s hangs: %s", ds->shown,
-             ds->config.socket, hangs.text);
+    log_warn("listing %s in this process, since the daemon at %s %s: %s", ds->shown,
+             ds->config.socket, hangs.code == DLC_ETIMEDOUT ? "hangs" : "has ended", hangs.text);
     if (list_without_daemon(ds, &why) == 0) {
         dataset_back_off(ds, &hangs);
         return 0;
@@ -117,7 +121,7 @@ static int open_past_daemon(struct dlc_dataset *ds, struct attach_how *how, stru
     }
     how->greeting = how->silence = ATTACH_SILENCE;
     rc = attachment_new(ds, how, out, err);
-    if (rc == DLC_ETIMEDOUT) {
+    if (rc == DLC_ETIMEDOUT || rc == DLC_ENODAEMON) {
         hangs = *err;
         dlc_err_set(err, rc, "%s; and without it: %s", hangs.text, why.text);
     }
@@ -141,21 +145,45 @@ static int await_node(struct dlc_dataset *ds, const struct attach_how *how, stru
     return rc;
 }
 
-/* *out stays NULL when it is open, and the daemon hangs. */
+/* The daemon has ended, while it opened the dataset or as it started: another one may be there, or
+ * can be started. */
+static int open_again(struct dlc_dataset *ds, const struct attach_how *how, struct attachment **out,
+                      struct dlc_err *err)
+{
+    int rc = DLC_ENODAEMON;
+
+    for (unsigned i = 0; rc == DLC_ENODAEMON && i < (*how->reached ? REOPEN_TRIES : START_TRIES);
+         i++) {
+        if (interrupted())
+            return interrupt_err(err);
+        dlc_sleep(REOPEN_PAUSE);
+        *err = (struct dlc_err)DLC_ERR_INIT;
+        rc = attachment_new(ds, how, out, err);
+    }
+    return rc;
+}
+
+/* *out stays NULL when it is open without a daemon, which hangs or has ended. */
 static int open_dataset(struct dlc_dataset *ds, struct attachment **out, struct dlc_err *err)
 {
+    bool reached = false;
     struct attach_how how = {.may_spawn = ds->opt.no_spawn == 0,
                              .refresh = ds->opt.refresh != 0,
                              .greeting = GREETING,
                              .silence = ATTACH_SILENCE,
-                             .deadline = NO_DEADLINE};
+                             .deadline = NO_DEADLINE,
+                             .reached = &reached};
     int rc = attachment_new(ds, &how, out, err);
     char *node = rc == DLC_ENODAEMON ? node_marker_read(ds->config.socket) : NULL;
 
     if (node != NULL)
         rc = await_node(ds, &how, out, err);
+    else if (rc == DLC_ENODAEMON && (reached || how.may_spawn))
+        rc = open_again(ds, &how, out, err);
+    if (rc == DLC_ETIMEDOUT || (rc == DLC_ENODAEMON && reached && node == NULL))
+        rc = open_past_daemon(ds, &how, out, err);
     mem_free(&node);
-    return rc == DLC_ETIMEDOUT ? open_past_daemon(ds, &how, out, err) : rc;
+    return rc;
 }
 
 int dlc_open(const char *url, const struct dlc_options *opt, struct dlc_dataset **out)

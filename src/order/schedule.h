@@ -21,7 +21,7 @@
  * SCHEDULE_LIST_MAX (1.2 GB with its index).
  */
 #define SCHEDULE_LIST_MAX   100000000u
-#define SCHEDULE_LIST_FLOOR 4194304u
+#define SCHEDULE_LIST_FLOOR 8388608u
 uint64_t schedule_list_max(uint64_t samples);
 /* What a list over so many samples takes of memory, with its index. */
 uint64_t schedule_list_bytes(uint64_t length, uint64_t samples);

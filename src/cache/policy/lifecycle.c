@@ -52,7 +52,7 @@ enum life_state life_of_chunk(const struct life *dataset, bool read)
 bool life_evictable(const struct life *l, enum life_pressure pressure)
 {
     switch (l->state) {
-    case LIFE_PREPARE: return false;
+    case LIFE_PREPARE: break;
     case LIFE_PENDING:
     case LIFE_ACTIVE: return pressure == LIFE_DIRE;
     case LIFE_COOL_DOWN: return pressure != LIFE_CALM;

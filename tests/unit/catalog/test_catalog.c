@@ -19,6 +19,7 @@
 #include "base/syscalls.h"
 #include "base/rng.h"
 #include "catalog/catalog.h"
+#include "catalog/format_i.h"
 
 static char dir[] = "/tmp/dlcache-test-XXXXXX";
 static char path[64];
@@ -125,6 +126,24 @@ static void test_etags_and_sizes(void **state)
         expect(c, i, cases[i].key, cases[i].size, cases[i].etag);
     assert_int_equal(catalog_bytes(c), bytes);
     catalog_close(&c);
+}
+
+/* ETags go into header lines. One with a line end is neither written nor read. */
+static void test_etags_of_several_lines(void **state)
+{
+    struct catalog_builder *b = catalog_builder_new();
+    unsigned char tail[CATALOG_TAIL_MAX];
+    struct catalog_cursor at;
+    char etag[CATALOG_ETAG_MAX];
+    uint64_t size;
+
+    (void)state;
+    assert_int_equal(catalog_builder_add(b, "k", 1, 1, "a\nb", NULL), DLC_EINVAL);
+    at = (struct catalog_cursor){tail, tail + catalog_put_tail(tail, 1, "a b")};
+    assert_true(catalog_get_tail(&at, &size, etag));
+    at = (struct catalog_cursor){tail, tail + catalog_put_tail(tail, 1, "a\nb")};
+    assert_false(catalog_get_tail(&at, &size, etag));
+    catalog_builder_free(&b);
 }
 
 static void test_head(void **state)
@@ -406,6 +425,7 @@ int main(void)
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_empty),
         cmocka_unit_test(test_etags_and_sizes),
+        cmocka_unit_test(test_etags_of_several_lines),
         cmocka_unit_test(test_head),
         cmocka_unit_test(test_many),
         cmocka_unit_test(test_block_ends),

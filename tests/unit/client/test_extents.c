@@ -4,6 +4,8 @@
 
 #include <sys/wait.h>
 
+#include "base/fault.h"
+
 #define N       40u
 #define SIZE    100000u
 #define EXTENTS ((4096 + N * (SIZE + 32) + 65535) / 65536) /* of 64 KB, when all is resident */
@@ -120,6 +122,45 @@ static void test_mapped_ahead(void **state)
     dlc_close(&idle);
 }
 
+/* A kernel that refuses mappings is not asked for each sample: for a second they are read past the
+ * daemon. */
+static void test_mapping_fails_for_a_while(void **state)
+{
+    struct dlc_dataset *ds = open_at(&d, url, 5000);
+    struct dlc_stats st;
+    uint64_t all[N];
+    struct dlc_view v;
+    int hits;
+
+    (void)state;
+    for (unsigned i = 0; i < N; i++)
+        all[i] = i;
+    evict_all();
+    until(mapped() == 0);
+    fault_plan(&(struct fault_plan){.calls = FAULT_CALL(mmap_at), .nth = 1, .times = 1000000});
+    assert_int_equal(dlc_prefetch(ds, all, N), 0);
+    until(stat_of(&d, "datasets", "resident") == N);
+    until(fault_hits() >= (int)EXTENTS); /* the thread that maps ahead has tried */
+    assert_int_equal(dlc_try_get(ds, 3, &v), DLC_EMISS);
+    hits = fault_hits();
+    assert_true(hits > (int)EXTENTS);
+    assert_int_equal(dlc_try_get(ds, 4, &v), DLC_EMISS);
+    assert_int_equal(fault_hits(), hits);
+    fault_disarm();
+    assert_int_equal(dlc_try_get(ds, 3, &v), DLC_EMISS);
+    assert_int_equal(dlc_get(ds, 3, &v), 0); /* from the bucket */
+    assert_true(is_sample(&v, 3));
+    dlc_put(ds, &v);
+    dlc_dataset_stats(ds, &st);
+    assert_int_equal(st.bypasses, 1);
+    assert_int_equal(mapped(), 0);
+    dlc_clock_advance(DLC_SEC(1));
+    assert_int_equal(dlc_try_get(ds, 3, &v), 0);
+    assert_true(is_sample(&v, 3));
+    dlc_put(ds, &v);
+    dlc_close(&ds);
+}
+
 /* What is resident is read while the daemon stands still, also by who has read nothing. */
 static void test_read_while_daemon_stands(void **state)
 {
@@ -206,6 +247,7 @@ int main(void)
         cmocka_unit_test(test_idle_client_unmaps),
         cmocka_unit_test(test_a_late_client_hits),
         cmocka_unit_test(test_mapped_ahead),
+        cmocka_unit_test(test_mapping_fails_for_a_while),
         cmocka_unit_test(test_read_while_daemon_stands),
         cmocka_unit_test(test_child),
         cmocka_unit_test(test_daemon_is_killed),

@@ -120,6 +120,10 @@ static void test_keeps_two_epochs_ready(void **state)
     cursor_move(&c, 0); /* back */
     assert_int_equal(cursor_oldest(&c), FIRST_EPOCH);
     assert_int_equal(c.n_ready, 2);
+    spec = spec_of(ORDER_SHUFFLED, 1, 0, 1, false); /* an epoch of one position */
+    c = make(&spec, 4);
+    assert_int_equal(cursor_oldest(&c), FIRST_EPOCH);
+    assert_int_equal(c.n_ready, 2);
 }
 
 static void test_no_end_is_far_away(void **state)
@@ -236,6 +240,9 @@ static void test_explicit_lists_come_one_by_one(void **state)
     cursor_move(&c, 100); /* a jump past both */
     assert_int_equal(cursor_oldest(&c), FIRST_EPOCH + 3);
     assert_false(cursor_state(&c, 100, &epoch, &k));
+    assert_false(cursor_state(&c, 8, &epoch, &k)); /* the last list has gone as well */
+    assert_null(cursor_ready(&c, 8));
+    assert_true(cursor_absolute(&c, FIRST_EPOCH + 2, 1) == CURSOR_NEVER);
     assert_int_equal(cursor_give(&c, &ix[0], &err), DLC_EINVAL);
     for (unsigned i = 0; i < 3; i++)
         order_index_release(&ix[i]);

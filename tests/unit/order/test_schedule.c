@@ -138,6 +138,7 @@ static void test_how_long_a_list_may_be(void **state)
         assert_int_equal(schedule_list_max(rows[k][0]), rows[k][1]);
     assert_true(schedule_list_bytes(1000, 50) >= 1000 * 12 + 51 * 4);
     assert_true(schedule_list_bytes(1000, 50) < 1000 * 12 + 51 * 4 + 4096);
+    assert_true(schedule_list_bytes(0, 0) > sizeof(struct schedule_list));
 }
 
 int main(void)

@@ -274,6 +274,45 @@ static void test_jumps_forget(void **state)
     }
 }
 
+/* To where the reader is already, or a step on: what is ahead stays swapped, in both epochs. */
+static void test_small_moves_keep(void **state)
+{
+    struct model m;
+    struct schedule *t = schedule_of(&m);
+
+    (void)state;
+    schedule_move(t, 10);
+    assert_true(schedule_swap(t, 12, 140));
+    assert_true(schedule_swap(t, N + 1, N + 9));
+    exchange(m.list, 12, 140);
+    exchange(m.list, N + 1, N + 9);
+    for (uint64_t at = 10; at < N + 12; at++) {
+        schedule_move(t, at);
+        schedule_move(t, at);
+        check_told(t, &m, at);
+    }
+    schedule_free(&t);
+}
+
+static void test_no_leak(void **state)
+{
+    enum { ROUNDS = 20 };
+    size_t before = 0;
+
+    for (unsigned i = 0; i < 2 + ROUNDS; i++) {
+        struct model m;
+        struct schedule *t = schedule_of(&m);
+
+        if (i == 2)
+            before = unit_heap();
+        assert_true(schedule_swap(t, 1, 140)); /* swaps of two epochs when it is freed */
+        assert_true(schedule_swap(t, N + 1, N + 9));
+        schedule_free(&t);
+        test_jumps_forget(state);
+    }
+    assert_true(unit_heap() < before + ROUNDS * 16);
+}
+
 static void test_explicit_orders_have_none(void **state)
 {
     uint64_t *list = mem_alloc(4 * sizeof(*list));
@@ -296,9 +335,10 @@ static void test_explicit_orders_have_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_a_list), cmocka_unit_test(test_pairs_that_cannot_be),
-        cmocka_unit_test(test_too_many),       cmocka_unit_test(test_over_the_ends_of_epochs),
-        cmocka_unit_test(test_jumps_forget),   cmocka_unit_test(test_explicit_orders_have_none),
+        cmocka_unit_test(test_against_a_list),   cmocka_unit_test(test_pairs_that_cannot_be),
+        cmocka_unit_test(test_too_many),         cmocka_unit_test(test_over_the_ends_of_epochs),
+        cmocka_unit_test(test_jumps_forget),     cmocka_unit_test(test_explicit_orders_have_none),
+        cmocka_unit_test(test_small_moves_keep), cmocka_unit_test(test_no_leak),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

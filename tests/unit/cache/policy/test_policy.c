@@ -392,6 +392,62 @@ static void test_importance_remembers_ghosts(void **state)
     policy_free(&p);
 }
 
+/* A policy that goes by something else than the next use keeps what it was told. */
+static void test_only_the_clairvoyant_forgets_uses(void **state)
+{
+    struct policy *p = policy_new(&policy_importance, NULL);
+    struct policy_item it[2];
+
+    (void)state;
+    make(it, 2);
+    for (int i = 0; i < 2; i++) {
+        policy_access(p, &it[i], i);
+        policy_insert(p, &it[i]);
+        policy_weight(p, &it[i], 1 + i);
+    }
+    policy_forget_use(p, &it[0]);
+    policy_next_use(p, &it[0], 9);
+    assert_ptr_equal(policy_victim(p, 3, false), &it[0]);
+    assert_true(it[0].weight == 1);
+    policy_free(&p);
+}
+
+static void use_all(const struct policy_ops *ops)
+{
+    struct policy *p = policy_new(ops, NULL);
+    struct policy_item it[100];
+
+    make(it, 100);
+    for (int i = 0; i < 100; i++) {
+        policy_access(p, &it[i], i);
+        policy_insert(p, &it[i]);
+        policy_expect(p, &it[i], i % 2 - 1); /* both orders of `worth` */
+    }
+    for (int i = 0; i < 50; i++)
+        policy_remove(p, &it[i]);
+    policy_admit(p, &it[0], 100, 200);
+    policy_free(&p);
+    assert_null(p);
+}
+
+static void test_freed_with_all_it_remembers(void **state)
+{
+    enum { ROUNDS = 200 };
+    struct policy *none = NULL;
+    size_t before = 0;
+
+    (void)state;
+    policy_free(&none); /* harmless */
+    for (const struct policy_ops *const *o = policies; *o != NULL; o++) {
+        for (unsigned i = 0; i < 10 + ROUNDS; i++) {
+            if (i == 10)
+                before = unit_heap();
+            use_all(*o);
+        }
+        assert_true(unit_heap() < before + (size_t)ROUNDS * 16);
+    }
+}
+
 static void test_cost_of_losing(void **state)
 {
     const struct policy_prices prices = {.share = 0.25, .request = 0.5, .transfer = 0.001};
@@ -411,6 +467,8 @@ int main(void)
         cmocka_unit_test(test_admit_changes_nothing),
         cmocka_unit_test(test_random_is_fair_and_seeded),
         cmocka_unit_test(test_importance_remembers_ghosts),
+        cmocka_unit_test(test_only_the_clairvoyant_forgets_uses),
+        cmocka_unit_test(test_freed_with_all_it_remembers),
         cmocka_unit_test(test_cost_of_losing),
     };
 
