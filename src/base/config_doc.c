@@ -15,19 +15,19 @@ static const char *placeholder(const struct config_option *o)
     static const struct {
         const char *flag, *text;
     } texts[] = {
-        {"socket", "PATH"},         {"dir", "DIR"},
-        {"endpoint", "URL"},        {"region", "NAME"},
-        {"profile", "NAME"},        {"path-style", "CHOICE"},
-        {"allow-uid", "UID,..."},   {"allow-path", "DIR,..."},
-        {"store-file", "PATH"},     {"shared-file", "PATH"},
-        {"log-level", "LEVEL"},     {"log-file", "PATH"},
-        {"log-format", "FORMAT"},   {"tenant-networks", "CIDR,..."},
-        {"tenant-proxy", "URL"},    {"name", "NAME"},
-        {"kubeconfig", "FILE"},     {"context", "NAME"},
-        {"namespace", "NAME"},      {"webhook", "HOST:PORT"},
-        {"listen", "HOST:PORT"},    {"driver-socket", "PATH"},
-        {"kubelet-socket", "PATH"}, {"registration", "DIR"},
-        {"volume-dir", "DIR"},
+        {"socket", "PATH"},        {"dir", "DIR"},
+        {"endpoint", "URL"},       {"region", "NAME"},
+        {"profile", "NAME"},       {"path-style", "CHOICE"},
+        {"allow-uid", "UID,..."},  {"allow-path", "DIR,..."},
+        {"store-file", "PATH"},    {"shared-file", "PATH"},
+        {"log-level", "LEVEL"},    {"log-file", "PATH"},
+        {"log-format", "FORMAT"},  {"tenant-networks", "CIDR,..."},
+        {"tenant-proxy", "URL"},   {"name", "NAME"},
+        {"kubeconfig", "FILE"},    {"context", "NAME"},
+        {"namespace", "NAME"},     {"webhook", "HOST:PORT"},
+        {"listen", "HOST:PORT"},   {"http", "HOST:PORT"},
+        {"driver-socket", "PATH"}, {"kubelet-socket", "PATH"},
+        {"registration", "DIR"},   {"volume-dir", "DIR"},
     };
     static const char *const by_type[] = {
         [TYPE_text] = "TEXT", [TYPE_size] = "SIZE",  [TYPE_dur] = "TIME",

@@ -40,6 +40,7 @@ struct loop_call {
     struct agent *agent;
     json_t *body; /* the loop's answer, or what it is told */
     const json_t *sent;
+    struct cluster_view *view;
     bool joined, well, more;
     struct tls_identity *certified;
     int rc;
@@ -141,6 +142,7 @@ static void digest(struct task *t)
 
     e->agent->ops->digest(e->agent->node, &(struct agent_news){.answer = e->body,
                                                                .sent = e->sent,
+                                                               .view = e->view,
                                                                .joined = e->joined,
                                                                .well = e->well});
     loop_call_done(e);
@@ -214,12 +216,25 @@ static json_t *introduction(struct agent *a)
     return o;
 }
 
+/* Here, not on the loop: it grows with the datasets of the cluster. */
+static struct cluster_view *read_view(const json_t *view)
+{
+    struct cluster_view *v = NULL;
+    struct dlc_err err = DLC_ERR_INIT;
+
+    if (json_is_object(view) && cluster_read_view(view, &v, &err) < 0)
+        log_warn("%s", err.text);
+    return v;
+}
+
 /* Hand the answer to the loop. Takes answer. */
 static void told(struct agent *a, json_t *answer, const json_t *sent, bool joined, bool well)
 {
     struct loop_call e = {.agent = a, .body = answer, .sent = sent, .joined = joined, .well = well};
 
+    e.view = read_view(json_object_get(answer, "view"));
     loop_call_run(&e, digest);
+    cluster_view_free(&e.view);
     secret_json_wipe(json_object_get(answer, "credential"));
     json_decref(answer);
 }
@@ -323,6 +338,7 @@ static int beat(struct agent *a, struct manager_client *client, const char *path
         rc = beat_bare(a, client, path, e.body, &answer, err);
     else if (well)
         a->refused = false;
+    agent_client_joined(a, client, answer); /* another credential, now and then */
     *again = well && e.more ? DLC_MS(0) : interval_of(answer);
     told(a, answer, e.body, false, well);
     json_decref(e.body);

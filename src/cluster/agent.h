@@ -22,6 +22,7 @@
 
 struct agent;
 struct certificate;
+struct cluster_view;
 struct node;
 struct tls_identity;
 
@@ -29,10 +30,11 @@ extern const bool node_has_control; /* false: built without the manager */
 
 /* An answer of the manager. */
 struct agent_news {
-    const json_t *answer; /* NULL: it did not answer */
-    const json_t *sent;   /* the request; NULL: this is about joining */
-    bool joined;          /* it has just accepted this node */
-    bool well;            /* it has accepted the request */
+    const json_t *answer;      /* NULL: it did not answer */
+    const json_t *sent;        /* the request; NULL: this is about joining */
+    struct cluster_view *view; /* of the answer; NULL: it has none */
+    bool joined;               /* it has just accepted this node */
+    bool well;                 /* it has accepted the request */
 };
 
 /* Contents of a heartbeat, and what to do with its answer. Both L: gather() before each, then

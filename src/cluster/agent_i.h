@@ -72,7 +72,8 @@ int agent_client_open(struct agent *a, struct manager_client **out, struct dlc_e
 /* The manager did not know our token (401): the other one, of --token-file or our credential, is
  * shown from the next request on. */
 void agent_client_denied(struct agent *a);
-/* The answer to a join: it may bring a credential, which is shown from now on. */
+/* The answer to a join or a heartbeat (NULL: none): it may bring a credential, which is shown from now
+ * on. */
 void agent_client_joined(struct agent *a, struct manager_client *client, const json_t *answer);
 /* It shows the newest certificate from the next request on. */
 void agent_client_certify(struct agent *a, struct manager_client *client);

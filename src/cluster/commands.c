@@ -21,6 +21,7 @@
 #include "cluster/access.h"
 #include "cluster/dataset_records.h"
 #include "cluster/disk_inventory.h"
+#include "cluster/evictions.h"
 #include "cluster/member.h"
 #include "daemon/dataset.h"
 #include "daemon/dataset_open.h"
@@ -87,6 +88,32 @@ static char *printable(const char *text)
     return out;
 }
 
+static bool evicts_all_tiers(const struct node_command *c)
+{
+    return strcmp(text(c, "op"), "evict") == 0 && strcmp(text(c, "tier"), "memory") != 0;
+}
+
+static bool is_about(const struct node_command *c, const struct dataset *ds)
+{
+    return strcmp(ds->cid, text(c, "dataset")) == 0 && strcmp(ds->tenant, text(c, "tenant")) == 0;
+}
+
+/* From the time at which this node hears of an eviction until it is done, copies of the dataset are
+ * not handed over. */
+static void set_evicting(const struct node_command *c, bool evicting)
+{
+    const struct dlc_list *same = datasets_of_cid(c->node, text(c, "dataset"));
+
+    dlc_list_each (l, same) {
+        struct dataset *ds = dlc_container(l, struct dataset, same_cid);
+
+        if (evicting && is_about(c, ds))
+            ds->ownership.evicting++;
+        else if (ds->ownership.evicting > 0 && is_about(c, ds))
+            ds->ownership.evicting--;
+    }
+}
+
 static void run_waiting(struct node *n);
 
 /* Takes result. */
@@ -97,6 +124,8 @@ static void command_end(struct node_command *c, json_t *result, const char *erro
         dataset_put(&c->ds);
     }
     c->done = true;
+    if (evicts_all_tiers(c))
+        set_evicting(c, false);
     c->result = result;
     if (error != NULL)
         c->error = printable(error);
@@ -342,9 +371,25 @@ static void command_run(struct node_command *c)
     mem_free(&url);
 }
 
+/* Copies that are being taken from another node would come after the eviction. */
+static bool takes_copies(const struct node_command *c)
+{
+    const struct dlc_list *same = datasets_of_cid(c->node, text(c, "dataset"));
+
+    dlc_list_each (l, same) {
+        const struct dataset *ds = dlc_container(l, struct dataset, same_cid);
+
+        if (ds->ownership.taking > 0 && is_about(c, ds))
+            return true;
+    }
+    return false;
+}
+
 /* Is one for the same dataset, given before it, still to be done? */
 static bool must_wait(const struct node_command *c)
 {
+    if (evicts_all_tiers(c) && takes_copies(c))
+        return true;
     dlc_list_each (l, &c->node->member->commands) {
         const struct node_command *p = dlc_container(l, struct node_command, link);
 
@@ -366,6 +411,12 @@ static void run_waiting(struct node *n)
     }
 }
 
+void commands_go_on(struct node *n)
+{
+    if (!dlc_list_empty(&n->member->commands))
+        run_waiting(n);
+}
+
 static void command_begin(struct node *n, const char *id, const json_t *message)
 {
     struct node_command *c = mem_new(struct node_command);
@@ -377,6 +428,10 @@ static void command_begin(struct node *n, const char *id, const json_t *message)
     dlc_list_push_tail(&n->member->commands, &c->link);
     if (strcmp(text(c, "op"), "evict") == 0)
         warm_cut(n, text(c, "dataset"), text(c, "tenant"));
+    if (evicts_all_tiers(c)) {
+        evictions_heard(n, text(c, "dataset"), text(c, "tenant"), text(c, "mark"));
+        set_evicting(c, true);
+    }
     run_waiting(n);
 }
 

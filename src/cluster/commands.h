@@ -10,6 +10,7 @@ struct node;
 void commands_take(struct node *n, const json_t *messages);  /* starts the new ones */
 json_t *commands_done(struct node *n);                       /* for the heartbeat. Gives */
 void commands_confirmed(struct node *n, const json_t *done); /* the manager has confirmed these */
+void commands_go_on(struct node *n); /* the last copy of a dataset that was being taken has come */
 void commands_free(struct node *n);
 
 #endif

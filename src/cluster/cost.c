@@ -43,19 +43,6 @@ static struct dataset_cost *closed_cost(struct node *n, const char *of)
     return s;
 }
 
-void cost_keep(struct dataset *ds)
-{
-    const struct bucket_tally *t = ds->tally;
-    struct dataset_cost *s;
-
-    if (ds->cid == NULL || t->requests == 0)
-        return;
-    s = closed_cost(ds->node, ds->shared_as);
-    s->money_nano += t->money_nano;
-    s->requests += t->requests;
-    s->bytes += t->bytes;
-}
-
 static void add(json_t *all, const char *of, uint64_t money_nano, uint64_t requests, uint64_t bytes)
 {
     json_t *o = json_object_get(all, of);
@@ -67,20 +54,36 @@ static void add(json_t *all, const char *of, uint64_t money_nano, uint64_t reque
     json_add_int(o, "bytes", (json_int_t)bytes);
 }
 
-json_t *cost_figures(const struct node *n)
+json_t *cost_begin(const struct node *n)
 {
     json_t *all = json_object();
 
     for (size_t i = 0; i < n->member->n_costs; i++)
         add(all, n->member->costs[i].of, n->member->costs[i].money_nano,
             n->member->costs[i].requests, n->member->costs[i].bytes);
-    dlc_list_each (l, &n->datasets) {
-        const struct dataset *ds = dlc_container(l, struct dataset, link);
-
-        if (ds->cid != NULL)
-            add(all, ds->shared_as, ds->tally->money_nano, ds->tally->requests, ds->tally->bytes);
-    }
     return all;
+}
+
+void cost_add(json_t *all, const struct dataset *ds)
+{
+    if (ds->cid != NULL)
+        add(all, ds->shared_as, ds->tally->money_nano, ds->tally->requests, ds->tally->bytes);
+}
+
+void cost_keep(struct dataset *ds)
+{
+    const struct bucket_tally *t = ds->tally;
+    const struct figures *f = &ds->node->member->figures;
+    struct dataset_cost *s;
+
+    if (ds->cid == NULL || t->requests == 0)
+        return;
+    if (f->spent != NULL && ds->id >= f->at)
+        cost_add(f->spent, ds); /* the pass would have come to it */
+    s = closed_cost(ds->node, ds->shared_as);
+    s->money_nano += t->money_nano;
+    s->requests += t->requests;
+    s->bytes += t->bytes;
 }
 
 void cost_close(struct node *n)

@@ -11,8 +11,10 @@ struct node_events;
 
 /* A dataset is freed: keep its counts. */
 void cost_keep(struct dataset *ds);
-/* {"TENANT/NAME": {"money_nano", "requests", "bytes"}}, since the node was started. Gives */
-json_t *cost_figures(const struct node *n);
+/* {"TENANT/NAME": {"money_nano", "requests", "bytes"}}, since the node was started: of datasets that
+ * have been freed. The pass for a heartbeat (struct figures) adds the open ones by rising id. Gives */
+json_t *cost_begin(const struct node *n);
+void cost_add(json_t *all, const struct dataset *ds);
 void cost_close(struct node *n);
 
 extern const struct node_events cost_events;

@@ -32,6 +32,7 @@
 #include "catalog/catalog.h"
 #include "cluster/agent.h"
 #include "cluster/disk_inventory.h"
+#include "cluster/evictions.h"
 #include "cluster/member.h"
 #include "cluster/peer/peer_client.h"
 #include "cluster/peer/view.h"
@@ -52,6 +53,8 @@
 #define OPENING           DLC_MS(200) /* datasets may be ready by then */
 #define LATER             DLC_MS(200) /* views may agree by then */
 #define LATERS_MAX        25u
+#define LOOKS             64u /* datasets that a slice looks at for readers */
+#define READ_LATELY       DLC_SEC(1)
 
 enum phase { IDLE, COUNTING, MOVING, DONE };
 
@@ -85,6 +88,8 @@ struct handover {
     unsigned laters; /* ... unless it had not after so many walks */
     char full[64];   /* the last node that had no room */
     struct dlc_err error;
+    uint64_t looked;      /* dataset_step() of is_read() */
+    struct dlc_mono read; /* when somebody was seen to read last; 0: never */
 };
 
 /* One sample that its new owner is asked to take. */
@@ -94,6 +99,7 @@ struct offer {
     struct dataset *ds; /* with a reference */
     char *name, *address, *ticket;
     uint64_t size, owners;
+    char evicted[EVICTION_MARK];
     struct task task;
 };
 
@@ -128,15 +134,20 @@ static bool is_opening(const struct node *n)
     return !n->member->inventory_read;
 }
 
-static bool is_read(const struct node *n)
+/* Does anybody read? Each time some datasets are looked at; an answer counts for a while. */
+static bool is_read(struct handover *h)
 {
-    dlc_list_each (l, &n->datasets) {
-        const struct dataset *ds = dlc_container(l, struct dataset, link);
+    for (unsigned i = 0; i < LOOKS; i++) {
+        const struct dataset *ds = dataset_step(h->node, &h->looked);
 
-        if (!dlc_list_empty(&ds->sessions) || dataset_read_elsewhere(ds))
+        if (ds == NULL)
+            break;
+        if (!dlc_list_empty(&ds->sessions) || dataset_read_elsewhere(ds)) {
+            h->read = dlc_mono_now();
             return true;
+        }
     }
-    return false;
+    return h->read.ns != 0 && dlc_mono_since(h->read).ns < READ_LATELY.ns;
 }
 
 /* Is there a copy here? *on_disk: only there. */
@@ -145,7 +156,7 @@ static bool has_copy(struct dataset *ds, uint64_t sample, uint64_t *size, bool *
     struct disk *d = ds->node->disk;
     struct catalog_entry e;
 
-    if (catalog_get(ds->catalog, sample, &e, NULL) < 0)
+    if (ds->ownership.evicting > 0 || catalog_get(ds->catalog, sample, &e, NULL) < 0)
         return false;
     *size = e.size;
     *on_disk = !mem_index_ready(ds->index, sample);
@@ -228,6 +239,7 @@ static void offer_send(struct handover *h, struct dataset *ds, uint64_t sample, 
     o->size = size;
     o->owners = h->owners;
     o->task.run = offer_ended;
+    snprintf(o->evicted, sizeof(o->evicted), "%s", evictions_mark(h->node, ds));
     o->read = (struct peer_read){
         .peer = o->name,
         .address = o->address,
@@ -238,6 +250,7 @@ static void offer_send(struct handover *h, struct dataset *ds, uint64_t sample, 
         .sample = sample,
         .take_from = agent_name(h->node->member->agent),
         .take_on_disk = on_disk,
+        .evicted = o->evicted,
         .done = offer_answered,
         .priv = o,
     };
@@ -337,12 +350,7 @@ static uint64_t n_left(const struct handover *h)
 /* The walk is over: go on to datasets that are opened from now on. */
 static void carry_on(struct handover *h)
 {
-    dlc_list_each (l, &h->node->datasets) {
-        const struct dataset *ds = dlc_container(l, struct dataset, link);
-
-        if (takes_part(ds))
-            h->from = DLC_MAX(h->from, ds->id + 1);
-    }
+    h->from = DLC_MAX(h->from, h->dataset); /* behind the last one that was walked over */
     h->carried.samples += h->counted;
     h->carried.bytes += h->counted_bytes;
     h->carried.no_room += h->left.no_room;
@@ -419,7 +427,7 @@ static void on_slice(struct timer *t)
 
     if (h->phase != COUNTING && h->phase != MOVING)
         return;
-    h->busy = is_read(h->node);
+    h->busy = is_read(h);
     for (; ds != NULL && looked < SLICE && may_send(h); looked++) {
         if (ds->id != h->dataset) {
             h->dataset = ds->id;

@@ -17,6 +17,8 @@
 
 #include "base/counters.h"
 #include "base/mem.h"
+#include "cluster/commands.h"
+#include "cluster/evictions.h"
 #include "cluster/handover.h"
 #include "net/async_server.h"
 #include "catalog/catalog.h"
@@ -92,20 +94,6 @@ static void answer_taken(struct peer_request *a)
     peer_request_end(a);
 }
 
-/* What all datasets of this memory own here. */
-static uint64_t owned_bytes(const struct dataset *of)
-{
-    uint64_t sum = 0;
-
-    dlc_list_each (l, &of->node->datasets) {
-        const struct dataset *ds = dlc_container(l, struct dataset, link);
-
-        if (!ds->stale && ds->tenant_memory == of->tenant_memory)
-            sum += dataset_share_bytes(ds);
-    }
-    return sum;
-}
-
 /* (HANDOVER-2) Borrowed samples may go for it, owned ones may not. */
 static bool has_room(const struct dataset *ds, uint64_t size)
 {
@@ -115,7 +103,7 @@ static bool has_room(const struct dataset *ds, uint64_t size)
     memory_figures(dataset_memory(ds), &m);
     most = m.ceiling - m.ceiling / 16;
     return m.used - m.decoded_bytes + size <= most ||
-           owned_bytes(ds) + handover_pending(ds->node) <= most;
+           ds->tenant_memory->share + handover_pending(ds->node) <= most;
 }
 
 static void take_begin(struct peer_request *a, enum fetch_goal goal)
@@ -123,6 +111,8 @@ static void take_begin(struct peer_request *a, enum fetch_goal goal)
     dlc_list_init(&a->waiter.of_fetch);
     dlc_list_init(&a->waiter.of_session);
     a->waiter.asked = dlc_mono_now();
+    a->ds->ownership.taking++;
+    dataset_ref(a->ds);
     fetch_take(a->ds, a->sample, goal, a->from, &a->waiter);
 }
 
@@ -133,9 +123,18 @@ static bool is_stored(const struct peer_request *a)
 
 static void store(struct peer_request *a);
 
+/* The fetch of take_begin() has ended, and what follows it has begun. Takes ds. */
+static void take_end(struct dataset *ds)
+{
+    if (--ds->ownership.taking == 0)
+        commands_go_on(ds->node);
+    dataset_put(&ds);
+}
+
 static void on_stored(struct waiter *w, int rc, const char *text)
 {
     struct peer_request *a = peer_request_of(dlc_container(w, struct peer_request, waiter));
+    struct dataset *ds = a->ds;
 
     if (rc == DLC_ELARGE || (a->resident && rc == DLC_EBYPASS && has_room(a->ds, 0)))
         answer_taken(a);
@@ -143,6 +142,7 @@ static void on_stored(struct waiter *w, int rc, const char *text)
         store(a);
     else
         peer_request_fail(a, rc, text);
+    take_end(ds);
 }
 
 /* Where there is a disk, a copy lies there: memory may be too small for all that this node owns by
@@ -156,6 +156,7 @@ static void store(struct peer_request *a)
 static void on_resident(struct waiter *w, int rc, const char *text)
 {
     struct peer_request *a = peer_request_of(dlc_container(w, struct peer_request, waiter));
+    struct dataset *ds = a->ds;
     bool disk = a->peer_server->node->disk != NULL;
 
     a->resident = rc == 0;
@@ -165,6 +166,7 @@ static void on_resident(struct waiter *w, int rc, const char *text)
         store(a);
     else
         peer_request_fail(a, rc, text);
+    take_end(ds);
 }
 
 void handover_take(struct peer_request *a)
@@ -173,6 +175,10 @@ void handover_take(struct peer_request *a)
     bool disk = ds->node->disk != NULL && !disk_is_bypassed(ds->node->disk), room;
     struct catalog_entry e;
 
+    if (evictions_forbid(ds->node, ds, a->evicted != NULL ? a->evicted : "")) {
+        peer_request_fail(a, DLC_ECHANGED, "the dataset was evicted here, and not yet there");
+        return;
+    }
     if (!dataset_owns(ds, a->sample)) {
         peer_request_fail(a, DLC_EBUSY,
                           "this node does not own the sample in the view that it has");

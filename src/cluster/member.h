@@ -18,6 +18,7 @@
 #include "base/event_loop.h"
 #include "base/hash.h"
 #include "base/list.h"
+#include "cluster/evictions.h"
 
 struct agent;
 struct batch;
@@ -49,8 +50,9 @@ struct checked_job {
 
 /* report.c: the figures of a heartbeat, in the making. */
 struct figures {
-    json_t *datasets, *jobs; /* NULL: not begun */
-    uint64_t at;             /* dataset_step() */
+    json_t *datasets, *jobs, *spent; /* NULL: not begun */
+    json_t *progress;                /* of listings */
+    uint64_t at;                     /* dataset_step() */
 };
 
 struct member {
@@ -80,17 +82,22 @@ struct member {
     struct refused_token refused_tokens[REFUSED_TOKENS];  /* access.c: by digest */
     unsigned char known_tokens[KNOWN_TOKENS][SHA256_LEN]; /* the same: those that were granted */
     /* revocation.c */
-    struct dlc_mono heard;      /* the manager's last answer to a heartbeat; 0: none */
-    bool lists_sessions;        /* the manager takes lists of sessions */
-    uint64_t listed_to;         /* connections up to this id were listed; 0: begin again */
-    uint64_t unlisted_to;       /* those up to this id are of a store that was lost */
-    struct dlc_list commands;   /* commands.c: struct node_command.link */
-    bool sending_weights;       /* weight_exchange.c: a call is on its way */
-    struct batch *batch;        /* report.c: rows in flight to the manager */
+    struct dlc_mono heard;    /* the manager's last answer to a heartbeat; 0: none */
+    bool lists_sessions;      /* the manager takes lists of sessions */
+    uint64_t listed_to;       /* connections up to this id were listed; 0: begin again */
+    uint64_t unlisted_to;     /* those up to this id are of a store that was lost */
+    struct dlc_list commands; /* commands.c: struct node_command.link */
+    struct eviction evictions[EVICTIONS]; /* evictions.c */
+    bool sending_weights;                 /* weight_exchange.c: a call is on its way */
+    struct batch *batch;        /* report.c: rows in flight to the manager, or being collected */
+    uint64_t report_generation; /* report.c: stores of the manager that it has begun with */
     struct past_job *past_jobs; /* report.c: reads of ended sessions, by job */
     size_t n_past_jobs, cap_past_jobs;
     struct figures figures;
     uint64_t walked, ticketed;  /* dataset_step() of report.c and of tickets.c */
+    uint64_t weighed;           /* the same, of weight_exchange.c */
+    struct timer view_timer;    /* view_change.c, and this: */
+    uint64_t view_at;           /* dataset_step() */
     struct handover *handover;  /* handover.c; NULL: nothing was looked at yet */
     struct dataset_cost *costs; /* cost.c: on datasets that have been freed */
     size_t n_costs, cap_costs;

@@ -40,16 +40,17 @@
 
 static json_t *gather(struct node *n, bool *more)
 {
-    json_t *figures = report_figures(n), *chunks, *sessions, *usage, *body;
+    json_t *progress, *figures = NULL, *chunks, *sessions, *usage, *body;
 
+    if (usage_collect(n) && report_collect(n))
+        figures = report_figures(n, &progress);
     if (figures == NULL)
         return NULL;
     chunks = report_chunks(n, more);
     sessions = revocation_rows(n);
     usage = usage_batch(n);
     body = json_pack("{s:I, s:o, s:o, s:o}", "view", (json_int_t)cluster_version(n->cluster),
-                     "figures", figures, "progress", report_progress(n), "commands_done",
-                     commands_done(n));
+                     "figures", figures, "progress", progress, "commands_done", commands_done(n));
     if (usage != NULL)
         json_object_set_new(figures, "usage", usage);
 
@@ -60,15 +61,11 @@ static json_t *gather(struct node *n, bool *more)
     return body;
 }
 
-static void take_view(struct node *n, const json_t *view)
+static void take_view(struct node *n, const json_t *view, struct cluster_view *v)
 {
     uint64_t before = cluster_version(n->cluster);
-    struct dlc_err err = DLC_ERR_INIT;
 
-    if (cluster_take_view(n->cluster, view, &err) < 0) {
-        log_warn("%s", err.text);
-        return;
-    }
+    cluster_use_view(n->cluster, v);
     if (cluster_version(n->cluster) != before)
         log_info("view %llu: %u nodes", (unsigned long long)cluster_version(n->cluster),
                  cluster_live(n->cluster));
@@ -109,8 +106,8 @@ static void digest(struct node *n, const struct agent_news *news)
         commands_confirmed(n, json_object_get(news->sent, "commands_done"));
     if (news->well && json_is_true(json_object_get(news->answer, "inventory")))
         dataset_records_tell(n);
-    if (json_is_object(view))
-        take_view(n, view);
+    if (news->view != NULL)
+        take_view(n, view, news->view);
     if (!n->member->leaving)
         commands_take(n, json_object_get(news->answer, "commands"));
 }
@@ -258,6 +255,7 @@ static void membership_close(struct node *n)
     commands_free(n);
     peers_free(&n->peers);
     handover_close(n);
+    view_change_close(n);
     shared_free(&n->shared);
     peer_server_free(&m->peer_server);
     agent_close(&m->agent);

@@ -67,6 +67,7 @@ static void request_free(struct peer_request *a)
     dlc_check(a->call == NULL && a->ds == NULL);
     secret_free(&a->token);
     mem_free(&a->from);
+    mem_free(&a->evicted);
     mem_free(&a->cid);
     mem_free(&a->tenant);
     mem_free(&a->client);
@@ -238,8 +239,10 @@ static void read_sample(struct peer_request *a, struct dataset *ds)
         return;
     }
     ds->ownership.served_at = ds->last_used = loop_now(ds->node->loop);
-    if (!before && dataset_read_elsewhere(ds))
+    if (!before && dataset_read_elsewhere(ds)) {
+        ownership_count(ds);
         next_use_changed(ds);
+    }
     a->resident = mem_index_ready(ds->index, a->sample);
     a->waiter.done = on_fetched;
     a->waiter.asked = dlc_mono_now();
@@ -403,6 +406,8 @@ static int check_ticket(struct peer_server *d, const struct http_request *r, str
 
     if (rc == DLC_EPROTO)
         rc = DLC_EDENIED;
+    if (rc == DLC_EBUSY && !ticket_table_ready(d->tickets))
+        rc = DLC_ECANCELED; /* it has just been started: who waits for it waits on */
     if (rc < 0)
         refuse(reply, rc, err.text);
     if (rc == DLC_EDENIED)
@@ -455,6 +460,7 @@ static void ask_node(struct peer_server *d, struct async_call *call, const struc
     a->sample = sample;
     a->question = question;
     a->from = mem_str(http_query(r, "from"));
+    a->evicted = mem_str(http_query(r, "evicted"));
     a->on_disk = http_query(r, "tier") != NULL && strcmp(http_query(r, "tier"), "disk") == 0;
     a->token = peer ? NULL : mem_str(r->token);
     a->client = peer ? NULL : mem_str(r->address);
@@ -496,10 +502,14 @@ static void get_catalog(struct async_call *call, const struct http_request *r, v
 
 static void get_health(struct async_call *call, const struct http_request *r, void *ctx)
 {
-    struct http_reply reply = {.body = json_pack("{s:s}", "status", "ok")};
+    struct peer_server *d = ctx;
+    struct http_reply reply = {0};
 
     (void)r;
-    (void)ctx;
+    if (ticket_table_ready(d->tickets) && !d->cancelled)
+        reply.body = json_pack("{s:s}", "status", "ok");
+    else
+        refuse(&reply, DLC_ECANCELED, "this node begins, or ends");
     async_answer(call, &reply);
 }
 

@@ -42,8 +42,8 @@ struct peer_server {
     struct async_server *server;
     char *address;
     struct ticket_table *tickets;
-    bool cancelled;                    /* L, and what follows */
-    struct refusal refusals[REFUSALS]; /* by hash */
+    _Atomic bool cancelled;            /* W L, R any */
+    struct refusal refusals[REFUSALS]; /* L, and what follows; by hash */
     uint64_t held;                     /* bytes that replies hold (PEER-SERVER-3) */
 };
 
@@ -65,8 +65,9 @@ struct peer_request {
     bool anew;    /* what was known of the name was about another tenant: the manager was asked */
     uint64_t snapshot, sample; /* of a catalog: an offset instead */
     enum peer_question question;
-    char *from;   /* PEER_TAKE: the previous owner */
-    bool on_disk; /* PEER_TAKE: its copy is on disk */
+    char *from;    /* PEER_TAKE: the previous owner */
+    bool on_disk;  /* PEER_TAKE: its copy is on disk */
+    char *evicted; /* PEER_TAKE: mark of the last eviction that it knows; or NULL */
 
     struct dlc_list link; /* in member.requests until it is answered */
     struct task task;

@@ -47,6 +47,10 @@
 #define BYTES_MAX (400u << 10) /* of keys and ETags in one batch */
 #define ROW_BYTES 96u          /* what else a row takes */
 #define PAST_JOBS 64u
+/* Work of one turn of the loop that collects rows, in words of bitmaps: */
+#define WORK_STEP    16384u
+#define WORK_DATASET 32u
+#define WORK_ROW     64u
 
 struct report {
     struct dataset *ds;
@@ -62,6 +66,12 @@ struct report {
     uint64_t cursor; /* word that the next batch begins at */
     uint64_t n_told; /* bits of told */
     unsigned state;  /* life state that told was told with */
+    /* From the cursor on, so many words are still to be ... */
+    uint64_t forget;     /* ... cleared in told: the manager has lost them */
+    uint64_t renew;      /* ... told once more */
+    bool begun;          /* the word at the cursor was not finished by the last batch */
+    uint64_t generation; /* member.report_generation that told is of */
+    bool counted;        /* samples is complete: a catalog does not change */
     bool walking;
 
     struct work work;
@@ -78,9 +88,15 @@ struct row {
     bool put;
 };
 
+/* Rows for one heartbeat. It is collected in several turns of the loop, then told until it is heard. */
 struct batch {
     struct row rows[ROWS_MAX];
     unsigned n;
+    json_t *put, *gone; /* until it is told */
+    size_t bytes;
+    uint64_t at;   /* dataset that is looked at, ... */
+    uint64_t word; /* ... and how many of its words were */
+    bool collected, full;
 };
 
 static bool bit(const uint64_t *bits, uint64_t i)
@@ -176,24 +192,6 @@ static void look_for_derived(struct report *r)
             set_bit(r->seen, j);
 }
 
-/* On a worker: a catalog never changes, and the disk tier is anybody's. */
-static void look_on_disk(struct work *w)
-{
-    struct report *r = dlc_container(w, struct report, work);
-    const struct dataset *ds = r->ds;
-    struct catalog_entry e;
-
-    memset(r->on_disk, 0, sizeof(r->on_disk));
-    /* Copies of a deleted dataset that another one uses are that one's. */
-    for (uint64_t i = r->at; ds->node->disk != NULL && !ds->deleted && i < r->end; i++)
-        if (catalog_get(ds->catalog, i, &e, NULL) == 0)
-            r->on_disk[i - r->at] = disk_has(ds->node->disk, dataset_chunk(ds, e.key, e.etag));
-    if (ds->node->disk != NULL && !ds->deleted && !catalog_is_whole(ds->catalog) &&
-        r->end == catalog_count(ds->catalog))
-        look_for_derived(r);
-    loop_post(ds->node->loop, &r->task);
-}
-
 static void mark_pieces(struct report *r, uint64_t sample, bool here)
 {
     struct catalog_sample s;
@@ -204,31 +202,68 @@ static void mark_pieces(struct report *r, uint64_t sample, bool here)
                 continue;
             if (here)
                 set_bit(r->seen, s.pieces[i].object);
-            r->samples[s.pieces[i].object]++;
+            r->samples[s.pieces[i].object] += !r->counted;
         }
     }
     catalog_sample_release(&s);
 }
 
+/* What was found in either tier: of [at, end). */
+static void mark_slice(struct report *r)
+{
+    bool whole = catalog_is_whole(r->ds->catalog);
+
+    for (uint64_t i = r->at; i < r->end; i++) {
+        bool here = r->ready[i - r->at] || r->on_disk[i - r->at];
+
+        if (!whole)
+            mark_pieces(r, i, here);
+        else if (here)
+            set_bit(r->seen, i);
+    }
+}
+
+/* On a worker: a catalog never changes, and the disk tier is anybody's. */
+static void look_on_disk(struct work *w)
+{
+    struct report *r = dlc_container(w, struct report, work);
+    const struct dataset *ds = r->ds;
+    struct catalog_entry e;
+
+    if (r->at == 0)
+        memset(r->seen, 0, r->words * 8);
+    memset(r->on_disk, 0, sizeof(r->on_disk));
+    /* Copies of a deleted dataset that another one uses are that one's. */
+    for (uint64_t i = r->at; ds->node->disk != NULL && !ds->deleted && i < r->end; i++)
+        if (catalog_get(ds->catalog, i, &e, NULL) == 0)
+            r->on_disk[i - r->at] = disk_has(ds->node->disk, dataset_chunk(ds, e.key, e.etag));
+    if (ds->node->disk != NULL && !ds->deleted && !catalog_is_whole(ds->catalog) &&
+        r->end == catalog_count(ds->catalog))
+        look_for_derived(r);
+    mark_slice(r);
+    loop_post(ds->node->loop, &r->task);
+}
+
 /* All samples were looked at: what was seen is what we have. */
 static void walk_ended(struct report *r)
 {
-    uint64_t *old = r->have, state;
+    uint64_t *old = r->have;
     struct disk_group_figures g;
 
     r->have = r->seen;
-    r->seen = old;
-    memset(r->seen, 0, r->words * 8);
+    r->seen = old; /* the next walk clears it */
     r->at = 0;
+    r->counted = true;
     r->chunks = r->seen_chunks;
     r->bytes = r->seen_bytes;
     if (r->ds->node->disk == NULL)
         return;
     disk_group_figures(r->ds->node->disk, r->ds->disk.group, &g);
-    state = g.state;
-    for (uint64_t w = 0; state != r->state && w < r->words; w++)
-        r->anew[w] |= r->have[w]; /* rows say it: those that stay are told again */
-    r->state = (unsigned)state;
+    if (r->state != g.state) { /* rows say it: those that stay are told again */
+        r->renew = r->words;
+        r->begun = false;
+    }
+    r->state = (unsigned)g.state;
 }
 
 /* On a worker, which `seen` is: there may be millions. */
@@ -262,18 +297,7 @@ static void slice_looked_at(struct task *t)
 {
     struct report *r = dlc_container(t, struct report, task);
     struct dataset *ds = r->ds;
-    bool whole = catalog_is_whole(ds->catalog);
 
-    if (r->at == 0 && r->samples != NULL)
-        memset(r->samples, 0, catalog_objects(ds->catalog) * sizeof(r->samples[0]));
-    for (uint64_t i = r->at; i < r->end; i++) {
-        bool here = r->ready[i - r->at] || r->on_disk[i - r->at];
-
-        if (!whole)
-            mark_pieces(r, i, here);
-        else if (here)
-            set_bit(r->seen, i);
-    }
     r->at = r->end;
     if (r->at == catalog_count(ds->catalog)) {
         r->work.run = count_seen;
@@ -325,14 +349,36 @@ void report_tick(struct node *n)
 
 void report_again(struct node *n)
 {
-    dlc_list_each (l, &n->datasets) {
-        struct report *r = dlc_container(l, struct dataset, link)->report;
+    n->member->report_generation++; /* each dataset heeds it when rows are collected */
+}
 
-        if (r == NULL)
-            continue;
-        memset(r->told, 0, r->words * 8);
-        r->n_told = 0;
+static void heed_generation(struct report *r)
+{
+    uint64_t generation = r->ds->node->member->report_generation;
+
+    if (r->generation == generation)
+        return;
+    r->generation = generation;
+    r->forget = r->words;
+    r->begun = false;
+}
+
+/* The collector comes to a word, ... */
+static void word_begin(struct report *r, uint64_t w)
+{
+    if (r->forget > 0) {
+        r->n_told -= (uint64_t)__builtin_popcountll(r->told[w]);
+        r->told[w] = 0;
     }
+    if (r->renew > 0)
+        r->anew[w] |= r->have[w];
+}
+
+/* ... and is done with it. */
+static void word_end(struct report *r)
+{
+    r->forget -= r->forget > 0;
+    r->renew -= r->renew > 0;
 }
 
 /* As measured; else as many samples as it has, at what one of them has cost. */
@@ -345,13 +391,20 @@ static double cost_of(const struct report *r, uint64_t object)
     return r->cost_n > 0 ? samples * r->cost_sum / (double)r->cost_n : 0;
 }
 
-static json_t *put_row(const struct report *r, uint64_t object, const struct catalog_entry *e)
+static unsigned n_sessions(const struct dataset *ds)
 {
-    const struct dataset *ds = r->ds;
-    unsigned jobs = 0;
+    unsigned n = 0;
 
     dlc_list_each (l, &ds->sessions)
-        jobs++;
+        n++;
+    return n;
+}
+
+static json_t *put_row(const struct report *r, uint64_t object, const struct catalog_entry *e,
+                       unsigned jobs)
+{
+    const struct dataset *ds = r->ds;
+
     return json_pack("[o, o, o, I, f, I, s, i]", msg_string(ds->cid), msg_string(e->key),
                      msg_string(e->etag), (json_int_t)e->size, cost_of(r, object),
                      (json_int_t)(r->samples != NULL ? r->samples[object] : 1),
@@ -369,58 +422,95 @@ static size_t json_len(const char *s)
     return n;
 }
 
-/* One dataset's changes, as far as the batch has room. False: it is full. */
-static bool add_rows(struct batch *b, struct report *r, json_t *put, json_t *gone, size_t *bytes)
+static void add_row(struct batch *b, struct report *r, uint64_t object, unsigned jobs)
 {
     struct catalog_entry e;
+    bool have = bit(r->have, object);
 
-    for (uint64_t k = 0; k < r->words; k++) {
-        uint64_t w = (r->cursor + k) % r->words;
+    if (catalog_object(r->ds->catalog, object, &e, NULL) < 0)
+        return;
+    b->rows[b->n++] = (struct row){r->ds, object, r->state, have};
+    dataset_ref(r->ds);
+    b->bytes += json_len(e.key) + json_len(e.etag) + ROW_BYTES;
+    if (have)
+        json_array_append_new(b->put, put_row(r, object, &e, jobs));
+    else
+        json_array_append_new(b->gone,
+                              json_pack("[o, o]", msg_string(r->ds->cid), msg_string(e.key)));
+}
 
-        uint64_t differ = (r->have[w] ^ r->told[w]) | (r->have[w] & r->anew[w]);
+/* The changes of one dataset, as far as *work and the batch allow. True: that was all. */
+static bool add_rows(struct batch *b, struct report *r, unsigned *work)
+{
+    unsigned jobs = n_sessions(r->ds);
 
+    heed_generation(r);
+    for (; b->word<r->words && * work> 0; b->word++) {
+        uint64_t w = (r->cursor + b->word) % r->words, differ;
+
+        if (!r->begun)
+            word_begin(r, w);
+        r->begun = false;
+        differ = (r->have[w] ^ r->told[w]) | (r->have[w] & r->anew[w]);
+        *work -= DLC_MIN(*work, 1 + WORK_ROW * (unsigned)__builtin_popcountll(differ));
         for (; differ != 0; differ &= differ - 1) {
-            uint64_t i = w * 64 + (uint64_t)__builtin_ctzll(differ);
-
-            if (b->n == ROWS_MAX || *bytes > BYTES_MAX) {
+            if (b->n == ROWS_MAX || b->bytes > BYTES_MAX) {
+                b->collected = b->full = true;
+                r->begun = true;
                 r->cursor = w;
                 return false;
             }
-            if (catalog_object(r->ds->catalog, i, &e, NULL) < 0)
-                continue;
-            b->rows[b->n++] = (struct row){r->ds, i, r->state, bit(r->have, i)};
-            dataset_ref(r->ds);
-            *bytes += json_len(e.key) + json_len(e.etag) + ROW_BYTES;
-            if (bit(r->have, i))
-                json_array_append_new(put, put_row(r, i, &e));
-            else
-                json_array_append_new(
-                    gone, json_pack("[o, o]", msg_string(r->ds->cid), msg_string(e.key)));
+            add_row(b, r, w * 64 + (uint64_t)__builtin_ctzll(differ), jobs);
         }
+        word_end(r);
     }
-    return true;
+    return b->word == r->words;
+}
+
+bool report_collect(struct node *n)
+{
+    struct batch *b = n->member->batch;
+    unsigned work = WORK_STEP;
+
+    if (b == NULL) {
+        b = n->member->batch = mem_new(struct batch);
+        b->put = json_array();
+        b->gone = json_array();
+    }
+    while (!b->collected && work > 0) {
+        struct dataset *ds = dataset_from(n, b->at);
+
+        work -= DLC_MIN(work, WORK_DATASET);
+        if (ds == NULL || ds->id != b->at)
+            b->word = 0;
+        if (ds == NULL)
+            b->collected = true;
+        else if (ds->cid == NULL || ds->report == NULL || ds->stale ||
+                 add_rows(b, ds->report, &work))
+            b->at = ds->id + 1;
+        else
+            b->at = ds->id;
+        if (ds != NULL && b->at > ds->id)
+            b->word = 0;
+    }
+    return b->collected;
 }
 
 json_t *report_chunks(struct node *n, bool *more)
 {
-    json_t *put = json_array(), *gone = json_array();
-    size_t bytes = 0;
+    struct batch *b = n->member->batch;
+    json_t *rows = NULL;
 
-    *more = false;
-    dlc_check(n->member->batch == NULL);
-    n->member->batch = mem_new(struct batch);
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
-
-        if (ds->cid != NULL && ds->report != NULL && !ds->stale && !*more)
-            *more = !add_rows(n->member->batch, ds->report, put, gone, &bytes);
-    }
-    if (n->member->batch->n > 0)
-        return json_pack("{s:o, s:o}", "put", put, "gone", gone);
-    mem_free(&n->member->batch);
-    json_decref(put);
-    json_decref(gone);
-    return NULL;
+    dlc_check(b != NULL && b->collected);
+    *more = b->full;
+    if (b->n > 0)
+        rows = json_pack("{s:O, s:O}", "put", b->put, "gone", b->gone);
+    json_decref(b->put);
+    json_decref(b->gone);
+    b->put = b->gone = NULL; /* another thread sends them */
+    if (b->n == 0)
+        mem_free(&n->member->batch);
+    return rows;
 }
 
 void report_heard(struct node *n, bool well)
@@ -437,6 +527,10 @@ void report_heard(struct node *n, bool well)
         if (well && row->state == r->state)
             clear_bit(r->anew, row->object);
         dataset_put(&row->ds);
+    }
+    if (b != NULL) {
+        json_decref(b->put);
+        json_decref(b->gone);
     }
     mem_free(&b);
 }
@@ -554,6 +648,8 @@ void report_close(struct node *n)
     }
     json_decref(n->member->figures.datasets);
     json_decref(n->member->figures.jobs);
+    json_decref(n->member->figures.spent);
+    json_decref(n->member->figures.progress);
     n->member->figures = (struct figures){0};
     mem_free(&n->member->past_jobs);
     n->member->n_past_jobs = n->member->cap_past_jobs = 0;
@@ -577,6 +673,8 @@ static bool figures_step(struct node *n, struct figures *f)
     if (f->datasets == NULL) {
         f->datasets = json_object();
         f->jobs = json_object();
+        f->spent = cost_begin(n);
+        f->progress = json_object();
         for (size_t i = 0; i < n->member->n_past_jobs; i++)
             add_job(f->jobs, n->member->past_jobs[i].job, n->member->past_jobs[i].dataset, 0,
                     &n->member->past_jobs[i].sum);
@@ -586,7 +684,12 @@ static bool figures_step(struct node *n, struct figures *f)
 
         if (ds == NULL)
             return true;
-        if (ds->cid == NULL || ds->state != DATASET_READY)
+        if (ds->cid == NULL)
+            continue;
+        cost_add(f->spent, ds);
+        if (ds->opening.listing != NULL)
+            json_object_set_new(f->progress, ds->cid, listing_progress(ds));
+        if (ds->state != DATASET_READY)
             continue;
         if (!ds->stale && !ds->deleted)
             json_object_set_new(f->datasets, ds->cid, dataset_figures(ds));
@@ -596,45 +699,37 @@ static bool figures_step(struct node *n, struct figures *f)
     return false;
 }
 
-json_t *report_figures(struct node *n)
+static void add_warms(struct node *n, json_t *progress)
+{
+    dlc_list_each (l, &n->warms) {
+        struct warm *w = dlc_container(l, struct warm, link);
+
+        if (w->ds->cid != NULL)
+            json_object_set_new(progress, w->ds->cid, warm_figures(w));
+    }
+}
+
+json_t *report_figures(struct node *n, json_t **progress)
 {
     struct figures *f = &n->member->figures;
-    json_t *datasets, *jobs;
+    struct figures made;
     struct memory_figures m;
     struct disk_figures d = {0};
 
     if (!figures_step(n, f))
         return NULL;
-    datasets = f->datasets;
-    jobs = f->jobs;
+    made = *f;
     *f = (struct figures){0};
+    *progress = made.progress;
+    add_warms(n, *progress);
     tenant_memories_figures(&n->memories, &m);
     if (n->disk != NULL)
         disk_figures(n->disk, &d);
     return json_pack("{s:I, s:I, s:I, s:I, s:i, s:o, s:o, s:o, s:o*}", "memory_used",
                      (json_int_t)m.used, "memory_limit", (json_int_t)m.ceiling, "disk_used",
                      (json_int_t)d.bytes, "disk_limit", (json_int_t)disk_space(&d), "gpus_free",
-                     (int)n->membership->gpus, "datasets", datasets, "jobs", jobs, "spent",
-                     cost_figures(n), "handover", handover_figures(n));
-}
-
-json_t *report_progress(struct node *n)
-{
-    json_t *o = json_object();
-
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
-
-        if (ds->cid != NULL && ds->opening.listing != NULL)
-            json_object_set_new(o, ds->cid, listing_progress(ds));
-    }
-    dlc_list_each (l, &n->warms) {
-        struct warm *w = dlc_container(l, struct warm, link);
-
-        if (w->ds->cid != NULL)
-            json_object_set_new(o, w->ds->cid, warm_figures(w));
-    }
-    return o;
+                     (int)n->membership->gpus, "datasets", made.datasets, "jobs", made.jobs,
+                     "spent", made.spent, "handover", handover_figures(n));
 }
 
 const struct node_events report_events = {

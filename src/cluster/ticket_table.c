@@ -85,6 +85,16 @@ static bool read_key(const json_t *v, struct ticket_key *out)
     return good;
 }
 
+bool ticket_table_ready(struct ticket_table *t)
+{
+    bool ready;
+
+    dlc_mtx_lock(&t->mtx);
+    ready = t->n_keys > 0;
+    dlc_mtx_unlock(&t->mtx);
+    return ready;
+}
+
 void ticket_table_heard(struct ticket_table *t, const json_t *tickets)
 {
     const json_t *list = json_object_get(tickets, "keys"), *v;

@@ -36,6 +36,8 @@
 struct ticket_table;
 
 /* grace: manager-grace; 0: for ever. */
+/* Has it heard of keys? Until then no ticket can be judged. */
+bool ticket_table_ready(struct ticket_table *t);
 struct ticket_table *ticket_table_new(struct dlc_dur grace);
 void ticket_table_free(struct ticket_table **tp);
 /* The "tickets" of a manager's answer: {"keys", "now_ms"}; NULL and nonsense change nothing. */

@@ -25,7 +25,8 @@
 #include "daemon/state.h"
 
 #define BATCH_EVERY DLC_SEC(5)
-#define ROWS_MAX    1024u              /* in a batch; then jobs have no rows of their own */
+#define ROWS_MAX    1024u              /* in a batch; then jobs have no rows of their own, ... */
+#define STEP        64u                /* datasets accounted in one turn of the loop */
 #define FILE_MAX    ((size_t)64 << 20) /* of usage.json */
 
 struct usage_report {
@@ -34,7 +35,10 @@ struct usage_report {
     json_t *batches; /* not acknowledged yet, oldest first: those of earlier processes, then ours */
     json_t *rows;    /* for the next batch */
     size_t n_rows;
+    uint64_t at; /* dataset_step() */
+    bool more;   /* ... and the other datasets are in the next batch: no need to wait for it */
     bool ending;
+    bool soon; /* a reader of a job has ended: people look at what it used */
     struct dlc_mono batched;
 };
 
@@ -111,25 +115,35 @@ static void account_dataset(struct dataset *ds)
     account(ds->node, ds->shared_as, "", &now, &ds->accounted);
 }
 
-static void account_all(struct node *n)
+static void account_users(struct dataset *ds)
 {
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
+    account_dataset(ds);
+    dlc_list_each (k, &ds->sessions) {
+        struct session *s = dlc_container(k, struct session, link);
+        struct mem_session_stats st = {0};
 
-        account_dataset(ds);
-        dlc_list_each (k, &ds->sessions) {
-            struct session *s = dlc_container(k, struct session, link);
-            struct mem_session_stats st = {0};
-
-            session_add_stats(s, &st);
-            account_session(s, &st);
-        }
+        session_add_stats(s, &st);
+        account_session(s, &st);
     }
+}
+
+/* True: that was the last one, or there is no room for rows of another. */
+static bool account_next(struct node *n)
+{
+    struct usage_report *u = n->member->usage;
+    struct dataset *ds = dataset_step(n, &u->at);
+
+    if (ds != NULL)
+        account_users(ds);
+    u->more = ds != NULL && u->n_rows >= ROWS_MAX;
+    return ds == NULL || u->more;
 }
 
 static void usage_session_closed(const struct session *s, const struct mem_session_stats *st)
 {
     account_session((struct session *)(uintptr_t)s, st);
+    if (job_key(s->conn->job)[0] != '\0')
+        s->ds->node->member->usage->soon = true;
 }
 
 /* ---- batches ---- */
@@ -139,8 +153,8 @@ static void make_batch(struct node *n)
 {
     struct usage_report *u = n->member->usage;
 
-    account_all(n);
     u->batched = dlc_mono_now();
+    u->soon = false;
     if (json_object_size(u->rows) == 0)
         return;
     json_array_append_new(u->batches, json_pack("{s:s, s:I, s:o}", "id", u->id, "seq",
@@ -149,14 +163,26 @@ static void make_batch(struct node *n)
     u->n_rows = 0;
 }
 
-json_t *usage_batch(struct node *n)
+bool usage_collect(struct node *n)
 {
     struct usage_report *u = n->member->usage;
 
-    if (json_array_size(u->batches) == 0 &&
-        (u->ending || dlc_mono_since(u->batched).ns >= BATCH_EVERY.ns))
-        make_batch(n);
-    return json_deep_copy(json_array_get(u->batches, 0)); /* another thread sends it */
+    if (json_array_size(u->batches) > 0 ||
+        (!u->ending && !u->soon && !u->more && dlc_mono_since(u->batched).ns < BATCH_EVERY.ns))
+        return true;
+    for (unsigned i = 0; i < STEP; i++) {
+        if (account_next(n)) {
+            make_batch(n);
+            return true;
+        }
+    }
+    return false;
+}
+
+json_t *usage_batch(struct node *n)
+{
+    /* Another thread sends it. */
+    return json_deep_copy(json_array_get(n->member->usage->batches, 0));
 }
 
 void usage_heard(struct node *n, const json_t *acknowledged)
@@ -236,7 +262,11 @@ void usage_close(struct node *n)
 
     if (u == NULL)
         return;
-    make_batch(n);
+    do {
+        while (!account_next(n))
+            ;
+        make_batch(n);
+    } while (u->more);
     usage_save(n);
     json_decref(u->batches);
     json_decref(u->rows);

@@ -15,16 +15,21 @@
 #ifndef DLC_CLUSTER_USAGE_H
 #define DLC_CLUSTER_USAGE_H
 
+#include <stdbool.h>
+
 #include <jansson.h>
 
 struct node;
 struct node_events;
 
 void usage_open(struct node *n); /* reads usage.json */
+/* Collect the next batch, if it is due. False: call it again in another turn of the loop, there are
+ * many datasets. */
+bool usage_collect(struct node *n);
 /* The batch to send now; NULL: none. Gives. */
 json_t *usage_batch(struct node *n);
 void usage_heard(struct node *n, const json_t *acknowledged); /* {"id", "seq"}; NULL: nothing */
-/* The node ends: usage_batch() does not wait any more for a batch to fill. */
+/* The node ends: usage_collect() does not wait any more for a batch to fill. */
 void usage_end(struct node *n);
 void usage_close(struct node *n); /* writes usage.json */
 

@@ -5,6 +5,8 @@
 
 struct node;
 
+/* Datasets heed it in steps, the first ones at once. */
 void cluster_view_changed(struct node *n);
+void view_change_close(struct node *n);
 
 #endif

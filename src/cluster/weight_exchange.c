@@ -47,6 +47,8 @@ struct exchange {
     uint64_t dataset, number; /* whose */
 };
 
+#define LOOKS 256u /* datasets looked at in one turn of the loop */
+
 /* ---- whose turn it is ---- */
 
 static bool is_alone(struct node *n)
@@ -64,14 +66,16 @@ static bool is_due(const struct job_weights *w, struct dlc_mono now)
             weights_stored(&w->w, WEIGHTS_SENDER) != w->send.stored);
 }
 
-/* The one that waits for longest. NULL: none. */
+/* The one that waits for longest, of the next datasets. NULL: none. */
 static struct job_weights *due(struct node *n, struct dataset **of)
 {
     struct job_weights *first = NULL;
 
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
+    for (unsigned i = 0; i < LOOKS; i++) {
+        struct dataset *ds = dataset_step(n, &n->member->weighed);
 
+        if (ds == NULL)
+            break;
         if (ds->cid == NULL || ds->state != DATASET_READY)
             continue;
         dlc_list_each (k, &ds->job_weights) {

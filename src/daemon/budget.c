@@ -62,20 +62,6 @@ void budget_warm(struct dataset *ds, int more)
     budget_note(ds);
 }
 
-void budget_count_to_come(struct node *n)
-{
-    dlc_list_each (l, &n->memories.all)
-        dlc_container(l, struct tenant_memory, link)->to_come = 0;
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
-
-        if (ds->state == DATASET_READY && ds->refs > 0)
-            ds->tenant_memory->to_come +=
-                catalog_bytes(ds->catalog) -
-                DLC_MIN(catalog_bytes(ds->catalog), mem_index_bytes(ds->index));
-    }
-}
-
 static bool fits(const struct dataset *ds, enum budget b, uint64_t limit)
 {
     unsigned sharing = b == BUDGET_FILLING ? ds->tenant_memory->n_sharing : ds->node->n_sharing;

@@ -24,8 +24,6 @@ struct budget_use {
 
 void budget_take(struct dataset *ds, enum budget b, uint64_t amount);
 void budget_give(struct dataset *ds, enum budget b, uint64_t amount);
-/* Counts, for each tenant's memory, what its datasets in use may still bring in. */
-void budget_count_to_come(struct node *n);
 void budget_warm(struct dataset *ds, int more); /* a warm-up of it begins (1) or ends (-1) */
 void budget_note(struct dataset *ds);           /* its backlog has changed */
 /* All memory of its tenant is pinned or being filled: no prefetch tries again for a while, since

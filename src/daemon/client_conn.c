@@ -315,23 +315,32 @@ static bool lets_all_in(const struct node *n)
     return n->membership != NULL && !n->membership->inside && config_allows_all(n->config);
 }
 
+char *conn_server(const struct node *n)
+{
+    const struct node_cluster *m = n->membership;
+
+    if (m == NULL || m->inside)
+        return mem_str("stand-alone");
+    return mem_fmt("node %s%sof %s", m->name != NULL ? m->name : "", m->name != NULL ? " " : "",
+                   m->manager);
+}
+
 static void refuse_stranger(struct node *n, int *fd, const struct ucred *cred)
 {
     static struct log_limit limit; /* L */
-    const struct node_cluster *m = n->membership;
-    bool node = m != NULL && !m->inside;
     struct dlc_err err = DLC_ERR_INIT;
+    char *who = conn_server(n);
 
     client_audit_stranger(n, cred->uid, cred->pid, "not in allow-uid");
     if (log_limit_allows(&limit))
         log_warn("refused user %d: allow it with --allow-uid %d", (int)cred->uid, (int)cred->uid);
     dlc_err_set(&err, DLC_EDENIED,
-                "the daemon at %s (%s%s%s%.200s, process %d of user %d) does not serve user %d: "
+                "the daemon at %s (%.300s, process %d of user %d) does not serve user %d: "
                 "whoever runs it allows that with --allow-uid %d",
-                n->config->socket, node ? "node " : "stand-alone",
-                node && m->name != NULL ? m->name : "", node ? " of " : "", node ? m->manager : "",
-                (int)getpid(), (int)geteuid(), (int)cred->uid, (int)cred->uid);
+                n->config->socket, who, (int)getpid(), (int)geteuid(), (int)cred->uid,
+                (int)cred->uid);
     refuse_client(n, fd, err.code, err.text);
+    mem_free(&who);
 }
 
 static void on_listener(struct watch *w, uint32_t events)

@@ -95,5 +95,7 @@ int conn_send_fds(struct conn *c, json_t *body, const int *fds, unsigned n_fds,
 void conn_progress(struct conn *c, json_t *progress);
 void conn_fail(struct conn *c, int code, const char *text);
 void conn_fail_err(struct conn *c, const struct dlc_err *err);
+/* Who serves here, for texts: "stand-alone", "node gpu1 of https://m1:7070". Gives. */
+char *conn_server(const struct node *n);
 
 #endif

@@ -49,11 +49,17 @@ static bool is_own(const struct conn *c)
     return c->uid == geteuid() || c->uid == 0;
 }
 
+/* Whoever is refused learns by whom: it may not be the daemon that was meant. */
 static void refuse_open(struct conn *c, const char *url, const struct dlc_err *err)
 {
+    char *who = conn_server(c->node);
+    char *text = mem_fmt("%s (%s, at %s)", err->text, who, c->node->config->socket);
+
     client_audit(c, "open", url, err->code == DLC_EDENIED ? AUDIT_REFUSED : AUDIT_FAILED,
                  err->text);
-    conn_fail_err(c, err);
+    conn_fail(c, err->code, text);
+    mem_free(&text);
+    mem_free(&who);
 }
 
 static void open_granted(struct node *n, const struct grant *g, const struct dlc_err *err,

@@ -41,6 +41,7 @@
 #include "daemon/fetch/object_index.h"
 #include "daemon/fetch/room.h"
 #include "daemon/fetch/source.h"
+#include "daemon/figures.h"
 #include "daemon/job_weights.h"
 #include "daemon/listing.h"
 #include "daemon/ownership.h"
@@ -234,8 +235,6 @@ static void on_tick(struct timer *t)
             loop_timer_set(n->loop, t, dlc_mono_add(now, DLC_MS(5)));
         return;
     }
-    if (n->memories.n > 1)
-        budget_count_to_come(n);
     tenant_memories_tick(&n->memories);
     if (n->disk != NULL)
         disk_tick(n->disk);
@@ -248,8 +247,10 @@ static void on_tick(struct timer *t)
     if (once) {
         n->room_told = now;
         n->expecting = true;
-        decoded_caches_tell_room(n);
     }
+    decoded_caches_tell_room(n);
+    if (n->cluster != NULL)
+        ownership_count_some(n);
     expect(n);
     if (is_idle(n, now)) {
         log_info("idle: ending");
@@ -269,6 +270,7 @@ static const struct node_events *const listeners[] = {
     &backlog_events,  &decoded_cache_events, &job_weights_events,  &listing_events,
     &assemble_events, &disk_hints_events,    &next_use_events,     &ownership_events,
     &outcomes_events, &bypass_events,        &object_index_events, &sample_value_events,
+    &figures_events,
 };
 
 static void set_listeners(struct node *n)
@@ -500,6 +502,7 @@ static void say_long_turns(const struct loop *l)
 int node_main(const struct config *c, const struct node_start *start, struct dlc_err *err)
 {
     struct node *n = mem_new(struct node);
+    void *gateway = NULL;
     int rc;
 
     n->config = c;
@@ -519,8 +522,10 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
     dlc_list_init(&n->backlogs);
     dlc_list_init(&n->warms);
     dlc_list_init(&n->deriving);
+    dlc_list_init(&n->decoded);
     n->fetches = fetch_pipeline_new(n, fetch_sources, n_fetch_sources, prefetch_pump);
     n->started = n->last_client = dlc_mono_now();
+    n->figures = figures_new(n);
     n->tick.fire = on_tick;
     n->pump.fire = prefetch_pump_again;
     n->freeing.fire = on_freeing;
@@ -529,6 +534,8 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
         rc = audit_log_open(c->audit_log, &n->audit, err);
     if (rc == 0)
         rc = node_open(n, err);
+    if (rc == 0 && start != NULL && start->gateway != NULL)
+        rc = start->gateway->open(n, &gateway, err);
     if (rc == 0) {
         log_info("serving at %s, data in %s", c->socket, c->dir);
         if (start != NULL && start->ready != NULL)
@@ -538,7 +545,11 @@ int node_main(const struct config *c, const struct node_start *start, struct dlc
         loop_run(n->loop);
         say_long_turns(n->loop);
     }
+    figures_end(n->figures);
+    if (start != NULL && start->gateway != NULL)
+        start->gateway->close(&gateway);
     node_close(n);
+    figures_free(&n->figures);
     ending_over(n);
     fetch_pipeline_free(&n->fetches);
     address_rules_release(&n->tenant_networks);

@@ -10,6 +10,7 @@
 #include "base/err.h"
 
 struct cluster_ops;
+struct node;
 
 /* How a node is part of a cluster. Strings may be NULL. Borrowed while the daemon runs. */
 struct node_cluster {
@@ -23,6 +24,14 @@ struct node_cluster {
     unsigned gpus;
 };
 
+/* A server above the daemon (src/gateway). */
+struct node_gateway {
+    /* On the node's thread, before `ready`. Sets *state; release it also after a failure. */
+    int (*open)(struct node *n, void **state, struct dlc_err *err);
+    /* After the loop has ended, or before it began; NULL is allowed. */
+    void (*close)(void **state);
+};
+
 struct node_start {
     /* Called once on the node's thread when the socket answers. Optional. */
     void (*ready)(void *arg);
@@ -31,6 +40,7 @@ struct node_start {
     void *arg;
     const struct node_cluster *cluster; /* NULL: none */
     const struct cluster_ops *ops;      /* with cluster: membership_ops of cluster/membership.h */
+    const struct node_gateway *gateway; /* NULL: none */
 };
 
 /* Serve until SIGTERM, SIGINT, a `stop` message or the idle time. Blocks. Returns 0 or DLC_E*. */

@@ -114,6 +114,12 @@ static void dataset_free(struct dataset *ds)
         dataset_release(ds); /* the daemon ends, or it never came to be */
 }
 
+void dataset_expect_bytes(struct dataset *ds)
+{
+    if (ds->index != NULL)
+        mem_index_expect(ds->index, ds->refs > 0 ? catalog_bytes(ds->catalog) : 0);
+}
+
 void dataset_put(struct dataset **dp)
 {
     struct dataset *ds = *dp;
@@ -122,6 +128,7 @@ void dataset_put(struct dataset **dp)
     dlc_check(ds->tag == DATASET_TAG && ds->refs > 0);
     if (--ds->refs > 0)
         return;
+    dataset_expect_bytes(ds);
     if (ds->stale)
         dataset_free(ds);
     else
@@ -251,7 +258,7 @@ char *dataset_name(const struct open_request *w)
     const struct grant *g = w->grant;
 
     return mem_fmt("%s\n%s\n%d%d%d%d\n%s\n%s", w->url, w->endpoint != NULL ? w->endpoint : "",
-                   w->anonymous, w->endpoint != NULL && w->foreign,
+                   w->anonymous, w->endpoint != NULL && w->foreign && g == NULL,
                    g != NULL && g->access_key != NULL, is_confined(w), g != NULL ? g->tenant : "",
                    g != NULL ? g->dataset : "");
 }

@@ -30,6 +30,7 @@
 #include "daemon/dataset_open.h"
 #include "daemon/dataset_table.h"
 #include "daemon/fetch/object_index.h"
+#include "daemon/figures.h"
 #include "daemon/ownership.h"
 #include "daemon/prefetch/cache_bypass.h"
 #include "daemon/prefetch/next_use.h"
@@ -123,6 +124,7 @@ struct dataset {
     struct prefetch_state prefetch;
     struct use_clock clock;
     struct outcomes outcomes;
+    struct dataset_figures_state figures;
     struct bypass bypass;
     struct ownership ownership; /* only with cid, ... */
     struct peer_counts peer;    /* ... and so are these */
@@ -156,10 +158,16 @@ char *dataset_name(const struct open_request *w);
 void dataset_take_grant(struct dataset *ds, const struct grant *g);
 struct bucket_config dataset_bucket_config(const struct dataset *ds);
 
+/* It is ready, has lost its last reference, or has one again: all of it may come into memory, or
+ * not any more. */
+void dataset_expect_bytes(struct dataset *ds);
+
 static inline void dataset_ref(struct dataset *ds)
 {
-    if (ds->refs++ == 0)
+    if (ds->refs++ == 0) {
         dataset_table_idle(ds, false);
+        dataset_expect_bytes(ds);
+    }
 }
 
 /* Drop a reference; dropping the last one of a stale dataset frees it. */

@@ -124,10 +124,9 @@ static int dataset_ready(struct dataset *ds, struct dlc_err *err)
         bucket_hint_size(ds->bucket, catalog_bytes(ds->catalog) / n);
     ds->state = DATASET_READY;
     log_info("%s: %llu samples", ds->url.shown, (unsigned long long)n);
-    if (ds->node->memories.n > 1) { /* its tenant may need more now */
-        budget_count_to_come(ds->node);
+    dataset_expect_bytes(ds);
+    if (ds->node->memories.n > 1) /* its tenant may need more now */
         tenant_memories_divide(&ds->node->memories);
-    }
     events_raise(ds->node, dataset_ready, ds);
     return 0;
 }

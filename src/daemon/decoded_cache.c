@@ -24,7 +24,6 @@
 #include "base/counters.h"
 #include "base/mem.h"
 #include "cache/decoded/decoded_header.h"
-#include "daemon/budget.h"
 #include "daemon/client_conn.h"
 #include "daemon/dataset.h"
 #include "daemon/events.h"
@@ -35,8 +34,9 @@
 #include "catalog/catalog.h"
 #include "daemon/work.h"
 
-#define SHELVES_MAX 8 /* of one dataset */
-#define CLEAR_STEPS 4 /* per decoded sample: later ones find more room */
+#define SHELVES_MAX 8    /* of one dataset */
+#define CLEAR_STEPS 4    /* per decoded sample: later ones find more room */
+#define TELL_STEP   256u /* caches whose clients are told of room in one turn of the loop */
 
 /* ---- caches ---- */
 
@@ -51,12 +51,45 @@ void decoded_key(unsigned char key[static SHA256_LEN], uid_t uid, const char *to
     mem_free(&text);
 }
 
+/* One more, or one less, uses it. */
+static void decoded_use(struct decoded_cache *s, int more)
+{
+    bool was = s->users > 0;
+
+    s->users += (unsigned)more;
+    if (was == (s->users > 0))
+        return;
+    mem_index_set_unused(s->index, was);
+    if (was && mem_index_resident(s->index) > 0)
+        dlc_list_push_tail(&s->memory->unused, &s->unused);
+    else
+        dlc_list_remove(&s->unused);
+}
+
 static void decoded_free(struct decoded_cache *s)
 {
     dlc_check(s->users == 0);
     dlc_list_remove(&s->link);
+    dlc_list_remove(&s->unused);
+    dlc_list_remove(&s->of_node);
+    s->node->n_decoded--;
     mem_index_free(&s->index);
     mem_free(&s);
+}
+
+/* What datasets in use may still bring in is kept free for them (DECODED-CACHE-1); what is unused
+ * can be freed (DECODED-CACHE-4). */
+static uint64_t room_of(const struct tenant_memory *m)
+{
+    uint64_t to_come = memory_to_come(m->memory), unused = memory_unused(m->memory);
+    uint64_t both = DLC_MIN(to_come, unused);
+
+    return memory_room_decoded(m->memory, to_come - both) + (unused - both);
+}
+
+static void decoded_tell_room(struct decoded_cache *s)
+{
+    mem_index_tell_room(s->index, room_of(s->memory));
 }
 
 /* The one that was used longest ago, of those that nobody uses. */
@@ -112,10 +145,15 @@ int decoded_get(struct dataset *ds, const unsigned char key[static SHA256_LEN],
         mem_index_set_decoded(s->index);
         s->id = ++ds->node->next_id;
         memcpy(s->key, key, sizeof(s->key));
+        s->node = ds->node;
+        s->memory = ds->tenant_memory;
+        dlc_list_init(&s->unused);
         dlc_list_push_tail(&ds->decoded_caches, &s->link);
+        dlc_list_push_tail(&s->node->decoded, &s->of_node);
+        s->node->n_decoded++;
     }
-    s->users++;
-    decoded_caches_tell_room(ds->node);
+    decoded_use(s, 1);
+    decoded_tell_room(s);
     *out = s;
     return 0;
 }
@@ -127,7 +165,7 @@ void decoded_put(struct decoded_cache **sp)
     *sp = NULL;
     if (s == NULL)
         return;
-    s->users--;
+    decoded_use(s, -1);
     s->last_used = dlc_mono_now();
 }
 
@@ -177,65 +215,31 @@ void decoded_caches_figures(const struct dataset *ds, uint64_t *samples, uint64_
 
 /* ---- room ---- */
 
-/* Of each memory: what datasets in use may still bring in (DECODED-CACHE-1), and what can be freed
- * (DECODED-CACHE-4). */
-static void count_room(struct node *n)
-{
-    budget_count_to_come(n);
-    dlc_list_each (l, &n->memories.all)
-        dlc_container(l, struct tenant_memory, link)->idle = 0;
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
-
-        dlc_list_each (k, &ds->decoded_caches) {
-            const struct decoded_cache *s = dlc_container(k, struct decoded_cache, link);
-
-            ds->tenant_memory->idle += s->users == 0 ? mem_index_bytes(s->index) : 0;
-        }
-    }
-}
-
-/* As counted. */
-static uint64_t room_of(const struct tenant_memory *m)
-{
-    uint64_t both = DLC_MIN(m->to_come, m->idle);
-
-    return memory_room_decoded(m->memory, m->to_come - both) + (m->idle - both);
-}
-
 void decoded_caches_tell_room(struct node *n)
 {
-    count_room(n);
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
+    for (unsigned i = DLC_MIN(n->n_decoded, TELL_STEP); i > 0; i--) {
+        struct dlc_list *head = dlc_list_pop_head(&n->decoded);
 
-        dlc_list_each (k, &ds->decoded_caches)
-            mem_index_tell_room(dlc_container(k, struct decoded_cache, link)->index,
-                                room_of(ds->tenant_memory));
+        dlc_list_push_tail(&n->decoded, head); /* each in its turn */
+        decoded_tell_room(dlc_container(head, struct decoded_cache, of_node));
     }
 }
 
 /* (DECODED-CACHE-4): some of the cache in this memory that was left longest ago. False: there is
  * none. */
-static bool clear_some(struct node *n, const struct tenant_memory *m)
+static bool clear_some(const struct tenant_memory *m)
 {
-    struct decoded_cache *oldest = NULL;
+    struct decoded_cache *oldest;
     uint64_t bytes = 0;
 
-    dlc_list_each (l, &n->datasets) {
-        struct dataset *ds = dlc_container(l, struct dataset, link);
-
-        dlc_list_each (k, &ds->decoded_caches) {
-            struct decoded_cache *s = dlc_container(k, struct decoded_cache, link);
-
-            if (ds->tenant_memory == m && s->users == 0 && mem_index_resident(s->index) > 0 &&
-                (oldest == NULL || s->last_used.ns < oldest->last_used.ns))
-                oldest = s;
-        }
-    }
-    if (oldest != NULL && !mem_index_evict_some(oldest->index, &oldest->cleared, &bytes))
+    if (dlc_list_empty(&m->unused))
+        return false;
+    oldest = dlc_container(m->unused.next, struct decoded_cache, unused);
+    if (!mem_index_evict_some(oldest->index, &oldest->cleared, &bytes))
         oldest->cleared = 0;
-    return oldest != NULL;
+    if (mem_index_resident(oldest->index) == 0)
+        dlc_list_remove(&oldest->unused); /* nothing comes in before it has a user */
+    return true;
 }
 
 /* ---- uploads ---- */
@@ -260,8 +264,8 @@ static void copy(struct work *w)
     struct upload_copy *g = dlc_container(w, struct upload_copy, work);
     void *to = mem_fill_data(g->fill);
 
-    memcpy(to, mem_upload_slot(g->uploads, g->slot), g->len);
-    g->sound = decoded_is_sound(to, g->len, g->sample); /* (DECODED-CACHE-2) */
+    g->sound = mem_upload_read(g->uploads, g->slot, to, g->len) &&
+               decoded_is_sound(to, g->len, g->sample); /* (DECODED-CACHE-2) */
     loop_post(g->node->loop, &g->task);
 }
 
@@ -276,8 +280,7 @@ static void copied(struct task *t)
         memory_abandon(dataset_memory(g->ds), &g->fill);
         count(decoded_bad);
     }
-    count_room(g->node);
-    mem_index_tell_room(g->decoded->index, room_of(g->ds->tenant_memory));
+    decoded_tell_room(g->decoded);
     if (c != NULL && c->session != NULL)
         g->done(c->session, g->slot, g->sound ? 0 : DLC_ECORRUPT);
     g->node->pending--;
@@ -299,10 +302,10 @@ int decoded_upload(struct session *s, uint64_t sample, uint32_t slot, uint64_t l
 
     if (mem_index_known(s->decoded->index, sample))
         return 0;
-    do {
-        count_room(n);
-        rc = memory_reserve_decoded(m->memory, s->decoded->index, sample, len, m->to_come, &fill);
-    } while (rc < 0 && len <= room_of(m) && steps-- > 0 && clear_some(n, m));
+    do
+        rc = memory_reserve_decoded(m->memory, s->decoded->index, sample, len,
+                                    memory_to_come(m->memory), &fill);
+    while (rc < 0 && len <= room_of(m) && steps-- > 0 && clear_some(m));
     if (rc < 0) {
         count(decoded_refusals);
         return rc;
@@ -321,7 +324,7 @@ int decoded_upload(struct session *s, uint64_t sample, uint32_t slot, uint64_t l
                               .conn = s->conn->id,
                               .done = done};
     dataset_ref(g->ds);
-    g->decoded->users++;
+    decoded_use(g->decoded, 1);
     n->pending++;
     work_run(n->work, WORK_COPY, &g->work); /* a session has SHM_UPLOAD_SLOTS at most */
     return 1;

@@ -18,10 +18,15 @@ struct mem_index;
 struct node;
 struct node_events;
 struct session;
+struct tenant_memory;
 
 /* The decoded samples of one owner and one way of decoding. */
 struct decoded_cache {
-    struct dlc_list link; /* in dataset.decoded_caches */
+    struct dlc_list link;    /* in dataset.decoded_caches */
+    struct dlc_list of_node; /* in node.decoded */
+    struct dlc_list unused;  /* in tenant_memory.unused, if it has no users and may hold some */
+    struct node *node;
+    struct tenant_memory *memory;
     unsigned char key[SHA256_LEN];
     uint64_t id;
     struct mem_index *index;
@@ -41,7 +46,7 @@ void decoded_put(struct decoded_cache **sp);
 typedef void decoded_uploaded_f(struct session *s, uint32_t slot, int rc);
 int decoded_upload(struct session *s, uint64_t sample, uint32_t slot, uint64_t len,
                    decoded_uploaded_f *done);
-void decoded_caches_tell_room(struct node *n); /* called periodically */
+void decoded_caches_tell_room(struct node *n); /* some of them: called periodically */
 /* Evict samples and decoded samples from memory in steps, starting at *at (zeros at first); adds to
  * *bytes. False: all are evicted; then call memory_give_back(). */
 bool dataset_evict_some(struct dataset *ds, struct evict_place *at, uint64_t *bytes);

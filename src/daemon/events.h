@@ -31,6 +31,8 @@ struct node_events {
 
     /* A session of samples ends; st: its read statistics. */
     void (*session_closed)(const struct session *s, const struct mem_session_stats *st);
+    /* A session of any kind is about to leave its dataset's list. */
+    void (*session_unlinked)(struct session *s);
 
     /* A sample is in memory now. bypass: only sessions that bypass the cache have asked for it. */
     void (*sample_resident)(struct dataset *ds, uint64_t sample, bool bypass);

@@ -20,6 +20,7 @@
 #include "cluster/peer/view.h"
 
 #define SERVED_LATELY DLC_SEC(60)
+#define COUNTS        128u /* datasets counted in one turn of the loop */
 
 enum owner {
     OWNER_UNKNOWN,
@@ -206,16 +207,16 @@ bool dataset_owner_is_absent(struct dataset *ds, uint64_t sample, struct owner_a
 {
     struct node *n = ds->node;
     struct catalog_entry object;
-    struct cluster_peer owner;
     uint64_t hash;
 
     if (n->peers == NULL || !is_shared(ds) || !object_of(ds, sample, &object))
         return false;
     hash = object_hash(ds, &object);
     out->said_goodbye = cluster_owner_is_away(n->cluster, ds->cid, hash, &out->since);
-    return out->said_goodbye || (!cluster_owns(n->cluster, ds->cid, hash, NULL, NULL, &owner) &&
-                                 cluster_has_disk(n->cluster, owner.name) &&
-                                 peers_left(n->peers, owner.name, owner.address, &out->since));
+    return out->said_goodbye ||
+           (!cluster_owns(n->cluster, ds->cid, hash, NULL, NULL, &out->owner) &&
+            cluster_has_disk(n->cluster, out->owner.name) &&
+            peers_left(n->peers, out->owner.name, out->owner.address, &out->since));
 }
 
 bool dataset_former_owner(struct dataset *ds, uint64_t sample, enum former_owner which,
@@ -241,7 +242,8 @@ bool dataset_read_elsewhere(const struct dataset *ds)
                               dlc_mono_since(ds->ownership.served_at).ns < SERVED_LATELY.ns));
 }
 
-uint64_t dataset_share_bytes(const struct dataset *ds)
+/* The bytes of this node's share of it, read or not. */
+static uint64_t dataset_share_bytes(const struct dataset *ds)
 {
     double share = is_shared(ds) ? cluster_share(ds->node->cluster, ds->cid) : 1;
 
@@ -263,10 +265,46 @@ uint64_t dataset_owned_bytes(const struct dataset *ds)
     return (uint64_t)(share * (double)catalog_bytes(ds->catalog));
 }
 
+static void count_as(struct dataset *ds, uint64_t owned, uint64_t share)
+{
+    struct tenant_memory *m = ds->tenant_memory;
+
+    if (m == NULL)
+        return;
+    m->owned += owned - ds->ownership.owned;
+    m->share += share - ds->ownership.share;
+    ds->ownership.owned = owned;
+    ds->ownership.share = share;
+}
+
+void ownership_count(struct dataset *ds)
+{
+    count_as(ds, dataset_owned_bytes(ds), ds->stale ? 0 : dataset_share_bytes(ds));
+}
+
+bool ownership_count_some(struct node *n)
+{
+    for (unsigned i = 0; i < COUNTS; i++) {
+        struct dataset *ds = dataset_step(n, &n->owned_id);
+
+        if (ds == NULL)
+            return false;
+        ownership_count(ds);
+    }
+    return true;
+}
+
+static void ownership_closing(struct dataset *ds)
+{
+    count_as(ds, 0, 0);
+}
+
 static void ownership_free(struct dataset *ds)
 {
     mem_free(&ds->ownership.owners);
     mem_free(&ds->ownership.pending);
 }
 
-const struct node_events ownership_events = {.dataset_freed = ownership_free};
+const struct node_events ownership_events = {.dataset_ready = ownership_count,
+                                             .dataset_closing = ownership_closing,
+                                             .dataset_freed = ownership_free};

@@ -10,9 +10,10 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "cluster/peer/view.h"
 
-struct cluster_peer;
 struct dataset;
+struct node;
 struct node_events;
 
 /* Cached answers of a dataset. */
@@ -24,6 +25,9 @@ struct ownership {
     bool read_elsewhere;       /* the view says that other nodes read it ... */
     bool joined;               /* ... and the disk tier counts those as a job */
     struct dlc_mono served_at; /* when a peer read it from this node last */
+    unsigned taking;           /* copies that are being taken from former owners */
+    unsigned evicting;         /* commands to evict it that are not done: nothing is handed over */
+    uint64_t owned, share;     /* bytes, as they are counted in tenant_memory */
 };
 
 /* Traffic between nodes. */
@@ -41,7 +45,8 @@ bool dataset_other_peer(struct dataset *ds, uint64_t sample, struct cluster_peer
 
 struct owner_absence {
     struct dlc_mono since; /* since when this node knows of it */
-    bool said_goodbye;     /* the view says so; else nobody listens at its address */
+    bool said_goodbye;     /* the view says so; else nobody listens at its address: */
+    struct cluster_peer owner;
 };
 /* Is the node that owns the sample, or owned it until its goodbye, not there, and may it come back
  * with a copy on its disk? */
@@ -62,10 +67,13 @@ bool dataset_former_owner(struct dataset *ds, uint64_t sample, enum former_owner
                           struct cluster_peer *out);
 /* Does another node of the cluster read it? */
 bool dataset_read_elsewhere(const struct dataset *ds);
-/* The bytes of this node's share of it, read or not. */
-uint64_t dataset_share_bytes(const struct dataset *ds);
 /* About how many bytes this node should keep for the cluster; 0: no readers, or not shared. */
 uint64_t dataset_owned_bytes(const struct dataset *ds);
+
+/* The sums of both over the datasets in each memory are tenant_memory.owned and .share. Call it when
+ * one of them has changed; time and views change them, too, so all are counted again in steps. */
+void ownership_count(struct dataset *ds);
+bool ownership_count_some(struct node *n); /* False: it was the end of a pass */
 
 extern const struct node_events ownership_events;
 

@@ -396,6 +396,7 @@ void session_abandon(struct session *s)
     loop_timer_del(s->ds->node->loop, &s->again);
     loop_watch_del(s->ds->node->loop, &s->doorbell);
     os_close(&s->doorbell.fd);
+    events_raise(s->ds->node, session_unlinked, s);
     dlc_list_remove(&s->link);
     s->ds->last_used = dlc_mono_now();
     if (!s->conn->wants_decoded)

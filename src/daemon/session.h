@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "base/usage.h"
 #include "cache/memory/memory.h"
+#include "daemon/figures.h"
 #include "daemon/prefetch/read_outcomes.h"
 #include "daemon/prefetch/reader_rate.h"
 
@@ -72,6 +73,7 @@ struct session {
     struct usage
         waited; /* stall.c: the tiers that its readers waited for, and how long, by reason */
     struct usage accounted; /* cluster/usage.c: reported so far */
+    struct session_figures figures;
     bool abandoned;
     uint32_t head; /* our own copy: the one in shared memory is for the client to read */
 };

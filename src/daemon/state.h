@@ -20,6 +20,7 @@
 #include "cache/memory/limits.h"
 #include "daemon/budget.h"
 #include "daemon/events.h"
+#include "daemon/fetch/histogram.h"
 #include "daemon/fetch/object_index.h"
 #include "daemon/reserve.h"
 #include "daemon/tenant_memory.h"
@@ -32,6 +33,7 @@ struct config;
 struct disk;
 struct ending;
 struct fetch_pipeline;
+struct figures;
 struct loop;
 struct member;
 struct node_cluster;
@@ -49,6 +51,8 @@ struct node {
     struct tenant_memory *own_memory; /* where there may be no tenants: kept from start to end */
     struct disk *disk;                /* NULL: no disk tier */
     struct fetch_pipeline *fetches;
+    struct figures *figures;
+    struct fetch_histogram fetched[FETCH_TIERS]; /* by enum fetch_tier */
     struct host_memory machine;
 
     const struct node_events *events[EVENTS_MAX + 1]; /* event listeners: events.h */
@@ -78,10 +82,12 @@ struct node {
     bool expecting;
     struct object_index objects;
     struct dlc_list following; /* struct dataset.prefetch.link: sessions follow an order there */
-    struct dlc_mono owned_at;  /* prefetch.c counted tenant_memory.owned then; 0: it must */
+    uint64_t owned_id;         /* dataset_step() of ownership.c */
     struct dlc_list backlogs;  /* struct dataset.backlog.link: of those that have one */
     struct dlc_list warms;     /* struct warm.link */
     struct dlc_list deriving;  /* assemble.c */
+    struct dlc_list decoded;   /* struct decoded_cache.of_node: those to be told of room first */
+    unsigned n_decoded;
     unsigned n_conns;
     struct dlc_list zombies; /* struct conn.link: (CLIENT-CONN-4) */
     unsigned n_zombies;

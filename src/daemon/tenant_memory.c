@@ -43,7 +43,8 @@ void tenant_memories_divide(struct tenant_memories *t) /* (TENANT-MEMORY-2) */
         memory_figures(of_link(l)->memory, &f);
         s[i++] = (struct tenant_share){
             .open = of_link(l)->users > 0,
-            .demand = tenant_demand(f.used, of_link(l)->to_come, f.ceiling, t->ceiling),
+            .demand =
+                tenant_demand(f.used, memory_to_come(of_link(l)->memory), f.ceiling, t->ceiling),
             .now = f.ceiling};
     }
     tenant_shares_divide(t->ceiling, least_ceiling(), s, i);
@@ -79,7 +80,7 @@ void tenant_memories_init(struct tenant_memories *t, uint64_t max, uint64_t ceil
 
 static void release(struct tenant_memories *t, struct tenant_memory *m)
 {
-    dlc_check(m->users == 0);
+    dlc_check(m->users == 0 && dlc_list_empty(&m->unused));
     dlc_list_remove(&m->link);
     t->n--;
     memory_free(&m->memory);
@@ -130,6 +131,7 @@ static int make(struct tenant_memories *t, const char *tenant, struct tenant_mem
     m->memory = memory;
     dlc_list_init(&m->room.demand);
     dlc_list_init(&m->room.prefetch);
+    dlc_list_init(&m->unused);
     dlc_list_push_tail(&t->all, &m->link);
     t->n++;
     *out = m;

@@ -39,17 +39,17 @@ struct tenant_memory {
     unsigned users; /* datasets that lie in it; and the daemon, of the one it must have */
 
     /* Counted by others, of its datasets. */
-    uint64_t to_come;              /* budget.c: bytes that those in use may still bring in */
-    uint64_t idle;                 /* decoded_cache.c: bytes of decoded samples without users */
     uint64_t filling;              /* budget.c: bytes that fetches have reserved */
     unsigned n_sharing;            /* budget.c: those that use or want some of it */
     unsigned n_reading;            /* prefetch.c: sessions that follow an order and are not idle */
-    uint64_t owned;                /* prefetch.c: bytes that this node must keep for all nodes */
+    uint64_t owned, share;         /* ownership.c: bytes that this node must keep for all nodes now;
+                                      those of its share, read or not */
     uint64_t ahead, ahead_reading; /* prefetch.c: bytes of windows; of those that are not idle */
     struct {                       /* fetch/room.c */
         struct dlc_list demand, prefetch;
         struct dlc_mono pause; /* nobody waits until then */
     } room;
+    struct dlc_list unused;     /* decoded_cache.c: caches without users, left longest ago first */
     struct dlc_mono full_until; /* budget.c: all of it was pinned; prefetches wait until then */
 };
 
@@ -74,7 +74,7 @@ int tenant_memory_get(struct tenant_memories *t, const char *tenant, struct tena
 void tenant_memory_put(struct tenant_memory **mp);
 
 void tenant_memories_set_ceiling(struct tenant_memories *t, uint64_t bytes);
-/* Divide it again (TENANT-MEMORY-2), after a change of to_come that cannot wait for the tick. */
+/* Divide it again (TENANT-MEMORY-2), after a change that cannot wait for the tick. */
 void tenant_memories_divide(struct tenant_memories *t);
 /* Call it periodically: heartbeats, memory_tick() of all, and the division. */
 void tenant_memories_tick(struct tenant_memories *t);

@@ -101,6 +101,15 @@ static double ms(struct dlc_dur d)
     return (double)d.ns / 1e6;
 }
 
+void work_figures(struct work_queues *q, struct work_figures out[static N_WORK])
+{
+    for (unsigned i = 0; i < N_WORK; i++) {
+        out[i] = (struct work_figures){
+            .name = classes[i].name, .threads = classes[i].threads, .bound = classes[i].queued};
+        pool_figures(q->pools[i], &out[i].pool);
+    }
+}
+
 json_t *work_json(struct work_queues *w)
 {
     json_t *all = json_object();

@@ -39,6 +39,14 @@ bool work_take_back(struct work_queues *q, enum work_class c, struct work *w);
 
 uint64_t work_bytes(enum work_class c);                         /* the bound of its queue */
 uint64_t work_queued(struct work_queues *q, enum work_class c); /* X: work that waits */
+
+struct work_figures {
+    const char *name;
+    unsigned threads;
+    uint64_t bound; /* of its queue; 0: none */
+    struct pool_figures pool;
+};
+void work_figures(struct work_queues *q, struct work_figures out[static N_WORK]); /* X */
 json_t *work_json(struct work_queues *w); /* {"CLASS": {"queued", ...}}. Gives */
 
 #endif

@@ -26,6 +26,8 @@ int node_marker_write(const char *socket, const char *name, const char *manager,
                          has_ca ? ca : "", has_ca ? "\n" : "");
     int rc = os_write_file(path, text, strlen(text), 0644, err);
 
+    if (rc == 0 && os_chmod(path, 0644) < 0) /* whatever the umask: other users are served, too */
+        rc = dlc_err_sys(err, "cannot let others read %s", path);
     mem_free(&text);
     mem_free(&path);
     return rc;

@@ -215,6 +215,8 @@ void paths_allow(const struct sandbox_plan *plan, struct landlock *l)
     allow_dir(l, c->dir);
     if (is_daemon(plan) && socket_dir_make(c->socket, sandbox_shares_socket(plan)) == 0)
         allow_dir_of(l, c->socket);
+    if (is_daemon(plan) && str_starts(c->http, "unix:/"))
+        allow_dir_of(l, c->http + strlen("unix:"));
     if (str_starts(c->store, "sqlite:"))
         allow_dir_of(l, c->store + strlen("sqlite:"));
     if (c->audit_log[0] != '\0')

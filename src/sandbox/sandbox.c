@@ -72,7 +72,7 @@ static uint64_t capabilities_needed(const struct sandbox_plan *plan)
     bool daemon = plan->role == SANDBOX_SERVE || plan->role == SANDBOX_NODE;
     uint64_t keep = 0;
 
-    if (is_low_port(c->listen) || is_low_port(plan->webhook))
+    if (is_low_port(c->listen) || is_low_port(c->http) || is_low_port(plan->webhook))
         keep |= CAP_BIT(CAP_NET_BIND_SERVICE);
     if (c->user[0] == '\0' && daemon)
         keep |= CAP_BIT(CAP_DAC_READ_SEARCH); /* root reads file:// datasets of every user */

@@ -59,8 +59,7 @@ void memory_retire(struct mem_fill *f)
     policy_remove(mem_fill_policy(f), &f->item);
     pin_scan_retired(f);
     x->fills[f->sample] = NULL;
-    x->resident--;
-    x->bytes -= f->len;
+    index_count(x, -1, f->len);
     x->retired++;
     if (x->decoded) {
         m->decoded--;

@@ -68,7 +68,6 @@ int memory_new(uint64_t max, uint64_t ceiling, struct memory **out, struct dlc_e
     dlc_list_init(&m->indexes);
     dlc_list_init(&m->sessions);
     pin_scan_init(&m->scan);
-    user_pins_init(m);
     m->policy = policy_new(&policy_clairvoyant, NULL);
     m->decoded_order = policy_new(&policy_clairvoyant, NULL);
     dlc_list_init(&m->retired);
@@ -235,6 +234,8 @@ void mem_index_free(struct mem_index **xp)
         return;
     dlc_check(x->tag == MEM_INDEX_TAG && dlc_list_empty(&x->sessions) && x->filling == 0);
     x->value = NULL;
+    mem_index_expect(x, 0);
+    mem_index_set_unused(x, false);
     if (!x->decoded)
         mem_index_set_next_use(x, NULL, NULL);
     dlc_list_remove(&x->node);
@@ -337,6 +338,58 @@ void mem_index_tell_room(struct mem_index *x, uint64_t room)
     atomic_store_explicit(&h->decoded, x->resident, memory_order_relaxed);
     atomic_store_explicit(&h->decoded_bytes, x->bytes, memory_order_relaxed);
     atomic_store_explicit(&h->decoded_room, room, memory_order_relaxed);
+}
+
+/* ---- sums over indexes ---- */
+
+static uint64_t to_come_of(const struct mem_index *x)
+{
+    return x->expected - DLC_MIN(x->expected, x->bytes);
+}
+
+/* Its part of the sums is taken out, and put in again after a change. */
+static void sums_without(struct mem_index *x)
+{
+    x->m->to_come -= to_come_of(x);
+    x->m->unused -= x->unused ? x->bytes : 0;
+}
+
+static void sums_with(struct mem_index *x)
+{
+    x->m->to_come += to_come_of(x);
+    x->m->unused += x->unused ? x->bytes : 0;
+}
+
+void index_count(struct mem_index *x, int samples, uint64_t bytes)
+{
+    sums_without(x);
+    x->resident += (uint64_t)(int64_t)samples;
+    x->bytes += samples < 0 ? -bytes : bytes;
+    sums_with(x);
+}
+
+void mem_index_expect(struct mem_index *x, uint64_t bytes)
+{
+    sums_without(x);
+    x->expected = bytes;
+    sums_with(x);
+}
+
+void mem_index_set_unused(struct mem_index *x, bool unused)
+{
+    sums_without(x);
+    x->unused = unused;
+    sums_with(x);
+}
+
+uint64_t memory_to_come(const struct memory *m)
+{
+    return m->to_come;
+}
+
+uint64_t memory_unused(const struct memory *m)
+{
+    return m->unused;
 }
 
 /* ---- the life of a sample ---- */
@@ -486,8 +539,7 @@ void memory_publish(struct memory *m, struct mem_fill **fp)
     uint32_t gen = shm_where_generation(atomic_load_explicit(&s->where, memory_order_relaxed));
 
     f->state = MEM_RESIDENT;
-    x->resident++;
-    x->bytes += f->len;
+    index_count(x, 1, f->len);
     fill_rank(f);
     policy_insert(mem_fill_policy(f), &f->item);
     policy_access(mem_fill_policy(f), &f->item, memory_now(m));

@@ -60,6 +60,14 @@ bool mem_index_known(const struct mem_index *x, uint64_t sample); /* or being fi
 void mem_index_set_decoded(struct mem_index *x);
 void mem_index_tell_room(struct mem_index *x, uint64_t room); /* tells clients, and how many */
 
+/* Sums over indexes, kept as they change: how many there are does not matter. */
+/* Its dataset is in use, and would take so many bytes in all; 0: it is not in use. */
+void mem_index_expect(struct mem_index *x, uint64_t bytes);
+uint64_t memory_to_come(const struct memory *m); /* of what is expected: not RESIDENT */
+/* Nobody uses its decoded samples. */
+void mem_index_set_unused(struct mem_index *x, bool unused);
+uint64_t memory_unused(const struct memory *m); /* bytes of them */
+
 /* One client's pins and cells. */
 int mem_session_new(struct mem_index *x, struct mem_session **out, struct dlc_err *err);
 void mem_session_free(struct mem_session **sp); /* its pins no longer count */
@@ -91,8 +99,9 @@ int mem_uploads_new(struct mem_uploads **out, struct dlc_err *err);
 struct mem_uploads *mem_uploads_ref(struct mem_uploads *g);
 void mem_uploads_put(struct mem_uploads **gp);
 int mem_uploads_fd(const struct mem_uploads *g);
-const void *mem_upload_slot(const struct mem_uploads *g,
-                            uint32_t number); /* SHM_UPLOAD_SIZE bytes, hostile */
+/* X: copy `len` bytes of a slot; false: not read. They are hostile. Memory that the client has not
+ * written stays without pages, so that nobody but the client pays for it. */
+bool mem_upload_read(const struct mem_uploads *g, uint32_t number, void *to, uint64_t len);
 
 /* Memory of a fixed size, sparse and zeroed, that the daemon and some clients write together. */
 struct mem_common;

@@ -49,7 +49,7 @@ struct pin_sum {
 /* One user of the daemon; the one with the id MEM_OWNER is part of struct memory. */
 struct mem_user {
     uint64_t id;
-    uint16_t number;       /* not 0; in mem_fill.seen_by */
+    uint16_t number;       /* of MEM_OWNER 0; in mem_fill.seen_by */
     unsigned n_sessions;   /* 0: it is freed, unless it is MEM_OWNER */
     struct dlc_list *last; /* mem_session.of_scan: sessions of one user are neighbours; or NULL */
     struct pin_sum pinned;
@@ -99,6 +99,7 @@ struct memory {
     uint64_t known;                  /* of those: (MEMORY-4) */
     uint32_t serials;                /* given to indexes */
     uint64_t decoded, decoded_bytes; /* RESIDENT in decoded indexes: how many, and their blocks */
+    uint64_t to_come, unused;        /* sums over indexes: mem_index_expect(), _set_unused() */
     struct pin_scan scan;
     struct mem_user owner; /* sessions of no other user */
     struct map users;      /* id -> struct mem_user: others that have sessions */
@@ -126,7 +127,9 @@ struct mem_index {
     struct mem_fill **fills;    /* of each sample that is FILLING or RESIDENT; else NULL. Sparse */
     struct map retired_samples; /* number -> struct mem_retired */
     struct dlc_list sessions;
-    uint64_t resident, bytes;  /* of RESIDENT samples */
+    uint64_t resident, bytes;  /* of RESIDENT samples: index_count() */
+    uint64_t expected;         /* mem_index_expect() */
+    bool unused;               /* mem_index_set_unused() */
     uint64_t filling, retired; /* samples FILLING, RETIRED */
     mem_next_use_f *next_use;  /* NULL: nobody knows */
     void *next_use_arg;
@@ -228,7 +231,6 @@ bool memory_scan_is_short(struct memory *m); /* a pass would probably end in thi
 
 /* ---- user_pins.c ---- */
 
-void user_pins_init(struct memory *m);
 void user_pins_release(struct memory *m);
 void user_join(struct mem_session *s, uint64_t user); /* before it joins the scan */
 void user_leave(struct mem_session *s);               /* after it left the scan */
@@ -263,6 +265,8 @@ bool memory_announce_some(struct memory *m); /* a step; true: there is more to d
 void memory_ask(struct mem_fill *f, unsigned *steps);
 
 /* RESIDENT to RETIRED. */
+/* So many more samples of that length are RESIDENT: 1 or -1. */
+void index_count(struct mem_index *x, int samples, uint64_t bytes);
 void memory_retire(struct mem_fill *f);
 /* Scan the pins of the indexes that have retired samples and free samples without pins and holds,
  * as far as this turn may. */

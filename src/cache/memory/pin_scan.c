@@ -186,8 +186,11 @@ void pin_scan_last_hits(struct mem_session *s)
     unsigned n, left = LAST_HITS;
 
     session_blocks(s, &n);
-    for (unsigned i = 0; i < n && left > 0; i++)
-        left -= DLC_MIN(left, session_read_log(s, i));
+    for (unsigned i = 0; i < n && left > 0; i++) {
+        unsigned heard = session_read_log(s, i); /* once: DLC_MIN() would read the log twice */
+
+        left -= DLC_MIN(left, heard);
+    }
 }
 
 static void session_add_block(const struct shm_pin_block *b, struct mem_session_stats *sum)

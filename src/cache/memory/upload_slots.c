@@ -4,6 +4,7 @@
  * (SEGMENT-1) of segment_i.h.
  */
 #include "base/mem.h"
+#include "base/syscalls.h"
 #include "cache/memory/memory_i.h"
 
 struct mem_uploads {
@@ -46,8 +47,8 @@ int mem_uploads_fd(const struct mem_uploads *g)
     return g->seg.fd;
 }
 
-const void *mem_upload_slot(const struct mem_uploads *g, uint32_t number)
+bool mem_upload_read(const struct mem_uploads *g, uint32_t number, void *to, uint64_t len)
 {
-    dlc_check(number < SHM_UPLOAD_SLOTS);
-    return (const char *)g->seg.map + number * SHM_UPLOAD_SIZE;
+    dlc_check(number < SHM_UPLOAD_SLOTS && len <= SHM_UPLOAD_SIZE);
+    return os_pread_all(g->seg.fd, to, len, number * SHM_UPLOAD_SIZE) == 0;
 }

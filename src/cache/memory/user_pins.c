@@ -22,12 +22,6 @@
 
 #define KEPT_SHIFT 3 /* of the ceiling */
 
-void user_pins_init(struct memory *m)
-{
-    m->owner = (struct mem_user){.id = MEM_OWNER, .number = 1};
-    m->last_number = 1;
-}
-
 void user_pins_release(struct memory *m)
 {
     dlc_check(m->users.n == 0 && m->owner.n_sessions == 0);
@@ -41,7 +35,7 @@ static struct mem_user *user_of(struct memory *m, uint64_t id)
     if (u != NULL)
         return u;
     u = mem_new(struct mem_user);
-    m->last_number = m->last_number == UINT16_MAX ? 2 : m->last_number + 1;
+    m->last_number = m->last_number == UINT16_MAX ? 1 : m->last_number + 1;
     *u = (struct mem_user){.id = id, .number = m->last_number};
     map_set(&m->users, id, u);
     return u;

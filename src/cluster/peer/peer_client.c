@@ -48,7 +48,7 @@ struct peer_call {
     struct dlc_mono asked, sent, first_sign, heard;
     struct dlc_dur patience;
     uint64_t address; /* hash */
-    bool left;        /* the peer ends, or is not there */
+    bool left;        /* the peer ends, has cut the connection, or is not there */
     struct dlc_list link;
 };
 
@@ -201,7 +201,8 @@ static void on_answer(struct engine_request *q)
     struct peer_call *a = ask_of(q->owner);
     struct peer *x = a->peer;
 
-    a->left = q->rc < 0 ? q->nobody : q->answer.status == 503 && q->answer.retry_after > 0;
+    a->left =
+        q->rc < 0 ? q->nobody || q->cut : q->answer.status == 503 && q->answer.retry_after > 0;
     if (q->rc == DLC_ECHANGED) /* the engine's word for a wrong length */
         fail(a, DLC_EPROTO, "the sample has not %llu bytes there",
              (unsigned long long)a->read->length);
@@ -317,9 +318,10 @@ static void probed(struct peer *x, bool answers)
     if (x->probe_address == x->address) { /* else it was asked how it is where it is not */
         if (answers)
             health_answers(&x->health);
-        else
+        else if (!x->looks)
             health_bad(&x->health, true, dlc_mono_now());
     }
+    x->looked_for = false;
     dlc_mtx_unlock(&p->mtx);
     if (answers)
         log_info("peer %s answers again", x->name);
@@ -335,15 +337,20 @@ static void on_probe_end(struct timer *t)
     probed(peer_of(dlc_container(t, struct peer, probe_end)), false);
 }
 
-static void probe(struct peer *x, const char *address)
+static void probe(struct peer *x, const char *address, bool looks)
 {
     struct loop *loop = x->lane->thread.loop;
 
     if (x->probe != NULL) /* at an address where it is not any more */
         probe_over(x);
     x->probe = request_to(x, address);
-    if (x->probe == NULL)
-        return; /* the next sample tries again */
+    if (x->probe == NULL) { /* the next sample tries again */
+        dlc_mtx_lock(&x->lane->peers->mtx);
+        x->looked_for = false;
+        dlc_mtx_unlock(&x->lane->peers->mtx);
+        return;
+    }
+    x->looks = looks;
     x->probe_address = hash64_str(address);
     buf_adds(&x->probe->url, "/v1/health");
     x->probe->body_max = PROBE_MAX;
@@ -375,7 +382,7 @@ static void pump_class(struct peer *x, enum call_class k)
         enum health_verdict v = admit(x);
 
         if (v == HEALTH_TRY)
-            probe(x, a->read->address);
+            probe(x, a->read->address, false);
         if (v == HEALTH_ASK)
             send_now(a);
         else
@@ -436,6 +443,48 @@ void peers_read(struct peers *p, struct peer_read *r)
         fail(a, DLC_ECANCELED, "we are ending");
     else
         loop_post(a->peer->lane->thread.loop, &a->begin);
+}
+
+/* -------- a peer that is waited for -------- */
+
+struct probe_request {
+    struct task task;
+    struct peer *peer;
+    char *address;
+};
+
+static void on_probe_request(struct task *t)
+{
+    struct probe_request *l = dlc_container(t, struct probe_request, task);
+    struct peer *x = l->peer;
+
+    if (x->lane->engine != NULL && x->probe == NULL)
+        probe(x, l->address, true);
+    mem_free(&l->address);
+    mem_free(&l);
+}
+
+void peers_look(struct peers *p, const char *peer, const char *address)
+{
+    struct peer *x;
+    bool look;
+
+    dlc_check(p->tag == PEERS_TAG);
+    dlc_mtx_lock(&p->mtx);
+    x = peer_find_locked(p, peer, false);
+    look = x != NULL && x->address == hash64_str(address) && x->health.left.ns != 0 &&
+           !x->looked_for && !p->closing;
+    if (look)
+        x->looked_for = true;
+    dlc_mtx_unlock(&p->mtx);
+    if (look) {
+        struct probe_request *l = mem_new(struct probe_request);
+
+        l->task.run = on_probe_request;
+        l->peer = x;
+        l->address = mem_str(address);
+        loop_post(x->lane->thread.loop, &l->task);
+    }
 }
 
 /* -------- life -------- */

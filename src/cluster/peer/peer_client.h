@@ -65,6 +65,7 @@ struct peer_read {
     bool cached;           /* only if the peer has a copy: else DLC_ENOTFOUND, at once */
     const char *take_from; /* the peer is to copy it from the node of this name; NULL: give it */
     bool take_on_disk;     /* to its disk, if it has one */
+    const char *evicted; /* with take_from: mark of the last eviction that this node knows; or "" */
     void *dst;
     uint64_t length; /* exact; 0 with take_from */
     void (*done)(struct peer_read *r);
@@ -89,6 +90,9 @@ bool peers_usable(struct peers *p, const char *peer, const char *address);
 /* Was it asked, and is not there: it said that it ends (503 with Retry-After), or no process listens
  * at that address of its host? *since: from when on. It may be restarted. */
 bool peers_left(struct peers *p, const char *peer, const char *address, struct dlc_mono *since);
+/* Somebody waits for a peer that has left: ask it how it is, unless that is under way. When it answers,
+ * it has not left any more. */
+void peers_look(struct peers *p, const char *peer, const char *address);
 /* It is known to be there again: it starts with a clean record. */
 void peers_is_back(struct peers *p, const char *peer);
 

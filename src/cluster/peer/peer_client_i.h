@@ -45,11 +45,13 @@ struct peer {
     struct engine_request *probe; /* how it is; NULL: not asked */
     struct timer probe_end;
     uint64_t probe_address;
+    bool looks; /* somebody waits for it: that it does not answer says nothing new */
 
     struct health health; /* G: mtx, and what follows */
     uint64_t address;     /* hash of where it was asked last: health begins again elsewhere */
     struct hist took;     /* ns */
     uint64_t reads, bytes, failures, skipped;
+    bool looked_for; /* peers_look() is on its way to the lane, or a probe is */
 };
 
 struct peers {

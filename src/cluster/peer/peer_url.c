@@ -14,7 +14,8 @@ void peer_url_add(const struct peer_read *r, struct buf *url)
     buf_addf(url, "/%016llx/samples/%llu", (unsigned long long)r->snapshot,
              (unsigned long long)r->sample);
     if (r->take_from != NULL)
-        buf_addf(url, "/take?tier=%s&from=%s", r->take_on_disk ? "disk" : "memory", r->take_from);
+        buf_addf(url, "/take?tier=%s&from=%s&evicted=%s", r->take_on_disk ? "disk" : "memory",
+                 r->take_from, r->evicted != NULL ? r->evicted : "");
     else
         buf_addf(url, "?cached=%d", r->cached);
     if (r->tenant != NULL) {

@@ -109,12 +109,18 @@ static void owners_fill(struct owners *o, const struct cluster *c, const json_t 
     }
 }
 
+static int member_by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct member *)a)->name, ((const struct member *)b)->name);
+}
+
 static const struct member *member_named(const struct cluster *c, const char *name)
 {
-    for (size_t i = 0; i < c->n_members; i++)
-        if (strcmp(c->members[i].name, name) == 0)
-            return &c->members[i];
-    return NULL;
+    const struct member key = {.name = (char *)(uintptr_t)name};
+
+    return c->n_members == 0
+               ? NULL
+               : bsearch(&key, c->members, c->n_members, sizeof(c->members[0]), member_by_name);
 }
 
 /* What the view before says of it. */
@@ -125,8 +131,7 @@ static void compare_member(struct member *m, const struct member *old)
         m->away_since = old != NULL && old->away ? old->away_since : dlc_mono_now();
 }
 
-static int take_members(struct cluster *c, const struct cluster *before, const json_t *nodes,
-                        struct dlc_err *err)
+static int take_members(struct cluster *c, const json_t *nodes, struct dlc_err *err)
 {
     const json_t *node;
     size_t i;
@@ -153,8 +158,8 @@ static int take_members(struct cluster *c, const struct cluster *before, const j
             .away = strcmp(state, "away") == 0,
             .disk = json_is_true(json_object_get(node, "disk")),
         };
-        compare_member(&c->members[c->n_members - 1], member_named(before, name));
     }
+    qsort(c->members, c->n_members, sizeof(c->members[0]), member_by_name);
     return 0;
 }
 
@@ -193,6 +198,14 @@ static void take_datasets(struct cluster *c, const json_t *datasets)
     qsort(c->placed, c->n_placed, sizeof(c->placed[0]), by_id);
 }
 
+static int job_by_id(const void *a, const void *b)
+{
+    const struct keepless *x = a, *y = b;
+    int by = strcmp(x->id, y->id);
+
+    return by != 0 ? by : strcmp(x->dataset, y->dataset);
+}
+
 static void take_jobs(struct cluster *c, const json_t *jobs)
 {
     const json_t *j;
@@ -210,6 +223,7 @@ static void take_jobs(struct cluster *c, const json_t *jobs)
         c->jobs[c->n_jobs++] =
             (struct keepless){mem_str(id), mem_str(dataset), part > 0 ? (uint64_t)part : 0};
     }
+    qsort(c->jobs, c->n_jobs, sizeof(c->jobs[0]), job_by_id);
 }
 
 /* Would anybody own something else? */
@@ -234,57 +248,115 @@ static uint64_t owners_hash(const struct cluster *c)
     return h;
 }
 
-/* The owners of this view are going to be the old ones of `now`. */
-static void keep_old(struct cluster *now, struct cluster *c)
+/* ---- a new view ---- */
+
+struct cluster_view {
+    struct cluster c; /* of it only what a view says; after cluster_use_view() the one before */
+    struct old_owners dropped;
+};
+
+int cluster_read_view(const json_t *view, struct cluster_view **out, struct dlc_err *err)
 {
-    if (c->n_members == 0)
+    json_int_t version = json_integer_value(json_object_get(view, "version"));
+    struct cluster_view *v;
+    struct cluster *c;
+    int rc;
+
+    *out = NULL;
+    if (version <= 0)
+        return dlc_err_set(err, DLC_EPROTO, "the manager's view has no version");
+    v = mem_new(struct cluster_view);
+    c = &v->c;
+    c->version = (uint64_t)version;
+    rc = take_members(c, json_object_get(view, "nodes"), err);
+    if (rc < 0) {
+        cluster_view_free(&v);
+        return rc;
+    }
+    owners_fill(&c->all, c, NULL, NULL, OWN);
+    owners_fill(&c->draining, c, NULL, NULL, OWN | DRAIN);
+    owners_fill(&c->leaving, c, NULL, NULL, DRAIN);
+    owners_fill(&c->away, c, NULL, NULL, OWN | AWAY);
+    take_datasets(c, json_object_get(view, "datasets"));
+    take_jobs(c, json_object_get(view, "jobs"));
+    c->owners_hash = owners_hash(c);
+    *out = v;
+    return 0;
+}
+
+void cluster_view_free(struct cluster_view **vp)
+{
+    struct cluster_view *v = *vp;
+
+    *vp = NULL;
+    if (v == NULL)
         return;
-    old_release(&now->old[OLD_VIEWS - 1]);
-    memmove(&now->old[1], &now->old[0], (OLD_VIEWS - 1) * sizeof(now->old[0]));
-    now->old[0] = (struct old_owners){c->members, c->n_members, c->all, c->placed, c->n_placed};
-    c->members = NULL;
-    c->placed = NULL;
-    c->all = (struct owners){0};
-    c->n_members = c->n_placed = 0;
+    view_release(&v->c);
+    old_release(&v->dropped);
+    mem_free(&v);
+}
+
+/* What a view says. */
+static void view_copy(struct cluster *to, const struct cluster *from)
+{
+    to->version = from->version;
+    to->owners_hash = from->owners_hash;
+    to->members = from->members;
+    to->n_members = from->n_members;
+    to->all = from->all;
+    to->draining = from->draining;
+    to->leaving = from->leaving;
+    to->away = from->away;
+    to->placed = from->placed;
+    to->n_placed = from->n_placed;
+    to->jobs = from->jobs;
+    to->n_jobs = from->n_jobs;
+}
+
+/* The owners of the view before are the old ones of c. */
+static void keep_old(struct cluster *c, struct cluster_view *v)
+{
+    struct cluster *was = &v->c;
+
+    if (was->n_members == 0)
+        return;
+    v->dropped = c->old[OLD_VIEWS - 1];
+    memmove(&c->old[1], &c->old[0], (OLD_VIEWS - 1) * sizeof(c->old[0]));
+    c->old[0] =
+        (struct old_owners){was->members, was->n_members, was->all, was->placed, was->n_placed};
+    was->members = NULL;
+    was->placed = NULL;
+    was->all = (struct owners){0};
+    was->n_members = was->n_placed = 0;
+}
+
+void cluster_use_view(struct cluster *c, struct cluster_view *v)
+{
+    struct cluster was = *c;
+
+    if (v->c.version < c->version)
+        return;
+    for (size_t i = 0; i < v->c.n_members; i++)
+        compare_member(&v->c.members[i], member_named(c, v->c.members[i].name));
+    view_copy(c, &v->c);
+    view_copy(&v->c, &was);
+    if (c->owners_hash != was.owners_hash) {
+        keep_old(c, v);
+        c->owners_version++;
+    }
+    if (c->since.ns == 0)
+        c->since = dlc_mono_now();
 }
 
 int cluster_take_view(struct cluster *c, const json_t *view, struct dlc_err *err)
 {
-    json_int_t version = json_integer_value(json_object_get(view, "version"));
-    uint64_t before = owners_hash(c);
-    struct cluster new = *c;
-    int rc;
+    struct cluster_view *v;
+    int rc = cluster_read_view(view, &v, err);
 
-    if (version <= 0)
-        return dlc_err_set(err, DLC_EPROTO, "the manager's view has no version");
-    if ((uint64_t)version < c->version)
-        return 0;
-    new.members = NULL;
-    new.placed = NULL;
-    new.jobs = NULL;
-    new.n_members = new.n_placed = new.n_jobs = 0;
-    new.all = new.draining = new.leaving = new.away = (struct owners){0};
-    rc = take_members(&new, c, json_object_get(view, "nodes"), err);
-    if (rc < 0) {
-        view_release(&new);
-        return rc;
-    }
-    owners_fill(&new.all, &new, NULL, NULL, OWN);
-    owners_fill(&new.draining, &new, NULL, NULL, OWN | DRAIN);
-    owners_fill(&new.leaving, &new, NULL, NULL, DRAIN);
-    owners_fill(&new.away, &new, NULL, NULL, OWN | AWAY);
-    take_datasets(&new, json_object_get(view, "datasets"));
-    take_jobs(&new, json_object_get(view, "jobs"));
-    if (owners_hash(&new) != before) {
-        keep_old(&new, c);
-        new.owners_version++;
-    }
-    view_release(c);
-    *c = new;
-    c->version = (uint64_t)version;
-    if (c->since.ns == 0)
-        c->since = dlc_mono_now();
-    return 0;
+    if (rc == 0)
+        cluster_use_view(c, v);
+    cluster_view_free(&v);
+    return rc;
 }
 
 void cluster_joined(struct cluster *c)
@@ -559,10 +631,11 @@ struct cluster_use cluster_use(const struct cluster *c, const char *dataset)
 
 struct cluster_job cluster_job(const struct cluster *c, const char *id, const char *dataset)
 {
-    for (size_t i = 0; i < c->n_jobs; i++)
-        if (strcmp(c->jobs[i].id, id) == 0 && strcmp(c->jobs[i].dataset, dataset) == 0)
-            return (struct cluster_job){true, c->jobs[i].part};
-    return (struct cluster_job){false, 0};
+    const struct keepless key = {(char *)(uintptr_t)id, (char *)(uintptr_t)dataset, 0};
+    const struct keepless *j =
+        c->n_jobs == 0 ? NULL : bsearch(&key, c->jobs, c->n_jobs, sizeof(c->jobs[0]), job_by_id);
+
+    return j != NULL ? (struct cluster_job){true, j->part} : (struct cluster_job){false, 0};
 }
 
 void cluster_free(struct cluster **cp)

@@ -30,6 +30,13 @@ void cluster_free(struct cluster **cp);
 
 /* Replace the view, unless the new one is older. Borrows. DLC_EPROTO: it is not a view. */
 int cluster_take_view(struct cluster *c, const json_t *view, struct dlc_err *err);
+/* The same in steps, since a view has a row for each dataset of the cluster: X: read it, ... */
+struct cluster_view;
+int cluster_read_view(const json_t *view, struct cluster_view **out, struct dlc_err *err);
+/* ... L: use it, which takes time for each node only, ... */
+void cluster_use_view(struct cluster *c, struct cluster_view *v);
+/* ... and X: free what is left of it and of the view before. */
+void cluster_view_free(struct cluster_view **vp);
 /* A manager has accepted this node, possibly one that has lost its store: accept its next view
  * whatever its version. */
 void cluster_joined(struct cluster *c);

@@ -63,7 +63,8 @@ struct known {
 struct cluster {
     char *name;
     uint64_t version, owners_version;
-    struct member *members;
+    uint64_t owners_hash;   /* of all owners and their weights */
+    struct member *members; /* sorted by name */
     size_t n_members;
     struct owners all;
     struct owners draining; /* all, and those that drain */
@@ -73,7 +74,7 @@ struct cluster {
     size_t n_placed;
     struct old_owners old[OLD_VIEWS]; /* the newest first */
     struct dlc_mono since;            /* the first view; 0: none yet */
-    struct keepless *jobs;
+    struct keepless *jobs;            /* sorted by id and dataset */
     size_t n_jobs;
     struct known *known;
     size_t n_known, cap_known;

@@ -86,7 +86,7 @@ static void part_ended(struct part *p)
 {
     struct parts *of = p->of;
 
-    if (p->rc < 0 && of->rc == 0) {
+    if (of->rc == 0) {
         of->rc = p->rc;
         of->err = p->err;
     }

@@ -35,18 +35,18 @@
  * (FETCH-3) DLC_EBYPASS and DLC_ECANCELED of a source end the fetch; after any other error the
  *           next source is tried.
  * (FETCH-4) Before a fetch fails, the first source that was late is asked again, without haste.
+ *
+ * Not here: fetch_start() and the other requests, and RESERVE (request.c).
  */
 #include "daemon/fetch/fetch.h"
 
-#include "base/counters.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "daemon/dataset.h"
-#include "daemon/dataset_chunks.h"
 #include "daemon/events.h"
+#include "daemon/fetch/fetch_i.h"
 #include "daemon/fetch/hedge.h"
-#include "daemon/fetch/room.h"
 #include "daemon/fetch/source.h"
 #include "daemon/prefetch/disk_hints.h"
 #include "daemon/session.h"
@@ -63,18 +63,6 @@ struct fetch_pipeline {
     void (*room)(struct node *n);
     struct hedge *hedge;
 };
-
-/* Who wants a sample, and what for. */
-struct fetch_request {
-    enum fetch_goal goal;
-    struct waiter *waiter;
-    const struct session *session; /* whose reader wants it, or will; or NULL */
-    struct fetch_listener *listener;
-    bool for_peer, bypass;
-    const char *take_from; /* or NULL: any source will do */
-};
-
-static void fetch_walk(struct fetch *f);
 
 static struct fetch_pipeline *pipeline_of(const struct fetch *f)
 {
@@ -154,7 +142,7 @@ static void fetch_free(struct fetch *f)
     dataset_put(&ds);
 }
 
-static void fetch_end(struct fetch *f, int rc)
+void fetch_end(struct fetch *f, int rc)
 {
     struct dataset *ds = f->ds;
 
@@ -355,6 +343,7 @@ static void fetch_arrived(struct fetch *f)
     const struct fetch_attempt *a = f->attempt;
 
     f->from = a->from;
+    fetch_histogram_add(&f->ds->node->fetched[a->from], a->took, a->size);
     f->cost = dataset_get_cost(f->ds, a->took, a->size, a->from == TIER_BUCKET);
     f->chunk.cost = (float)f->cost;
     if (f->file != NULL)
@@ -441,8 +430,7 @@ void fetch_attempt_done(struct fetch_attempt *a)
 
 /* ---- hedges ---- */
 
-/* 0: the fetch has memory to write into. */
-static int reserve_memory(struct fetch *f)
+int fetch_reserve_memory(struct fetch *f)
 {
     int rc = memory_reserve_for(dataset_memory(f->ds), f->ds->index, f->sample, f->size, f->user,
                                 &f->fill);
@@ -462,7 +450,7 @@ static int attempt_abandon(struct fetch_attempt *a)
         return 0;
     memory_detach(dataset_memory(f->ds), f->fill);
     f->fill = NULL;
-    return reserve_memory(f);
+    return fetch_reserve_memory(f);
 }
 
 /* It takes too long: the next source. */
@@ -503,7 +491,7 @@ static void prepare_next(struct fetch *f)
 
 /* ---- WALK ---- */
 
-static void fetch_walk(struct fetch *f)
+void fetch_walk(struct fetch *f)
 {
     const struct fetch_pipeline *p = pipeline_of(f);
 
@@ -538,9 +526,9 @@ static void fetch_walk(struct fetch *f)
     fetch_end(f, f->rc);
 }
 
-/* ---- start ---- */
+/* ---- life ---- */
 
-static struct fetch *fetch_new(struct dataset *ds, uint64_t sample)
+struct fetch *fetch_new(struct dataset *ds, uint64_t sample)
 {
     struct fetch *f = mem_new(struct fetch);
 
@@ -556,142 +544,6 @@ static struct fetch *fetch_new(struct dataset *ds, uint64_t sample)
     budget_take(ds, BUDGET_FETCHES, 1);
     map_set(&ds->fetching, sample, f);
     return f;
-}
-
-/* Another wants the same sample. */
-static void fetch_join(struct fetch *f, const struct fetch_request *r)
-{
-    struct fetch_listener *l = r->listener;
-
-    if (r->waiter != NULL)
-        dlc_list_push_tail(&f->waiters, &r->waiter->of_fetch);
-    if (l != NULL && f->listener == NULL)
-        f->listener = l;
-    else if (l != NULL)
-        l->ended(l, f->size, 0, NULL); /* two warm-ups of one dataset: the other one waits */
-    f->for_peer |= r->for_peer;
-    f->bypass = f->bypass && r->bypass;
-    if (r->take_from == NULL)
-        mem_free(&f->take_from); /* who joins wants it wherever it is */
-}
-
-/* RESERVE has ended. */
-static void fetch_reserved(struct fetch *f, int rc)
-{
-    if (rc == 0 || (rc == DLC_ELARGE && f->ds->node->disk != NULL)) {
-        f->to_disk = rc != 0;
-        fetch_walk(f);
-        return;
-    }
-    if (rc == DLC_ELARGE || rc == DLC_EBUSY) /* the memory tier counts its own */
-        count(mem_bypasses);
-    if (rc != DLC_ELARGE)
-        budget_memory_full(f->ds);
-    dlc_err_set(&f->err, DLC_EBYPASS, /* for readers that cannot read the bucket themselves */
-                rc == DLC_ELARGE ? "larger than a quarter of --memory, and there is no disk tier"
-                                 : "programs hold what is in memory");
-    fetch_end(f, DLC_EBYPASS);
-}
-
-static bool fetch_reserve(struct fetch *f)
-{
-    int rc = reserve_memory(f);
-
-    if (rc == DLC_EBUSY && room_wait(f, fetch_reserve))
-        return false;
-    fetch_reserved(f, rc);
-    return true;
-}
-
-static void fetch_begin(struct fetch *f, enum fetch_goal goal)
-{
-    if (goal == FETCH_DISK)
-        fetch_reserved(f, DLC_ELARGE);
-    else if (!room_is_awaited(f->ds->tenant_memory) || !room_wait(f, fetch_reserve))
-        fetch_reserve(f);
-}
-
-static void fetch_request(struct dataset *ds, uint64_t sample, const struct fetch_request *r)
-{
-    struct fetch *f = map_get(&ds->fetching, sample);
-
-    if (f != NULL) {
-        struct fetch_attempt *a = f->attempt;
-
-        count(requests_joined);
-        fetch_join(f, r);
-        if (r->waiter != NULL)
-            room_hurry(f);
-        if (r->waiter != NULL && a != NULL && a->source->hurry != NULL)
-            a->source->hurry(a);
-        return;
-    }
-    f = fetch_new(ds, sample);
-    f->on_demand = r->waiter != NULL;
-    f->user = r->session != NULL ? r->session->user : MEM_NOBODY;
-    f->bypass = true; /* unless one that wants it does not */
-    f->take_from = mem_str(r->take_from);
-    fetch_join(f, r);
-    f->rc = catalog_get(ds->catalog, sample, &f->entry, &f->err);
-    if (f->rc < 0) {
-        fetch_end(f, f->rc);
-        return;
-    }
-    f->size = f->entry.size;
-    f->chunk = dataset_chunk(ds, f->entry.key, f->entry.etag);
-    fetch_begin(f, r->goal);
-}
-
-void fetch_start(struct dataset *ds, uint64_t sample, enum fetch_goal goal, struct waiter *w,
-                 struct fetch_listener *l)
-{
-    struct fetch_request r = {.goal = goal, .waiter = w, .listener = l};
-
-    if (goal == FETCH_MEMORY && mem_index_ready(ds->index, sample)) {
-        if (w != NULL)
-            session_answer(w, 0, NULL);
-        if (l != NULL)
-            l->ended(l, 0, 0, NULL);
-        return;
-    }
-    r.session = w != NULL ? w->session : NULL;
-    r.bypass = r.session != NULL && r.session->bypasses_cache;
-    fetch_request(ds, sample, &r);
-}
-
-void fetch_ahead(struct session *s, uint64_t sample)
-{
-    struct fetch_request r = {.session = s, .bypass = s->bypasses_cache};
-
-    fetch_request(s->ds, sample, &r);
-}
-
-bool fetch_for_peer(struct dataset *ds, uint64_t sample, struct waiter *w)
-{
-    const struct fetch *f = map_get(&ds->fetching, sample);
-    struct fetch_request r = {.goal = FETCH_MEMORY, .waiter = w, .for_peer = true};
-
-    if (f != NULL && f->attempt != NULL && f->attempt->source->waits_for_owner)
-        return false; /* that peer may be waiting for us; a previous owner waits for nobody */
-    if (mem_index_ready(ds->index, sample))
-        session_answer(w, 0, NULL);
-    else
-        fetch_request(ds, sample, &r);
-    return true;
-}
-
-bool fetch_from_bucket_now(const struct dataset *ds, uint64_t sample)
-{
-    const struct fetch *f = map_get(&ds->fetching, sample);
-
-    return f != NULL && f->attempt != NULL && f->attempt->source == &fetch_from_bucket;
-}
-
-void fetch_take(struct dataset *ds, uint64_t sample, enum fetch_goal goal, const char *from,
-                struct waiter *w)
-{
-    fetch_request(ds, sample,
-                  &(struct fetch_request){.goal = goal, .waiter = w, .take_from = from});
 }
 
 /* ---- the pipeline ---- */

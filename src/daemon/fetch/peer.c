@@ -74,6 +74,7 @@ static bool peer_start(struct fetch_attempt *a)
     struct cluster_peer peer;
     bool cached = fetch_awaits_owner(a->f); /* until then nobody is to read the bucket for us */
 
+    a->f->owner_passed = cached;
     if (!(cached ? dataset_other_peer : dataset_peer)(a->ds, a->f->sample, &peer))
         return false;
     peer_ask(a, &peer, cached);

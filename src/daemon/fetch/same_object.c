@@ -100,11 +100,9 @@ static bool same_start(struct fetch_attempt *a)
     if (s->of == NULL)
         return false;
     s->bytes = memory_hold(dataset_memory(s->of), s->of->index, s->sample, &len);
-    if (s->bytes == NULL || len != a->size) {
-        if (s->bytes != NULL)
-            memory_unhold(dataset_memory(s->of), s->of->index, s->sample);
+    if (s->bytes == NULL) /* a copy that was evicted is still held */
         return false;
-    }
+    dlc_check(len == a->size);
     dataset_ref(s->of);
     a->checksum = mem_index_checksum(s->of->index, s->sample);
     a->sum = FETCH_SUM_CLAIMED;

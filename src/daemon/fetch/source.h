@@ -121,6 +121,8 @@ struct fetch {
     uint64_t user;              /* whose reader it was for first: memory_reserve_for() */
     char *take_from;            /* only a copy of this peer is wanted (fetch_take()); or NULL */
     bool retried;               /* a source was asked a second time */
+    unsigned owner_waits;       /* how often: wait_for_owner.c */
+    bool owner_passed;          /* another peer was asked, since the owner was absent */
     bool walk_again;            /* the source that ends knows that one before it may serve now */
     unsigned row;               /* of the table: the source that serves it now */
     unsigned end_row, late_row; /* where the walk ends; the first source that was late */

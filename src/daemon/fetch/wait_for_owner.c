@@ -8,10 +8,13 @@
  *                not from when the sample was asked for. An owner that does not come back costs
  *                readers that time once.
  * (WAIT-OWNER-2) A read for a peer does not wait here: the peer waits itself.
+ * (WAIT-OWNER-3) A sample whose owner is well, and cuts the connection whenever it is asked for it, is
+ *                read from the bucket after a few times.
  */
 #include "daemon/fetch/source.h"
 
 #include "base/counters.h"
+#include "cluster/peer/peer_client.h"
 #include "daemon/dataset.h"
 #include "daemon/ownership.h"
 #include "daemon/state.h"
@@ -20,6 +23,7 @@
 #define READER_WAIT   DLC_SEC(5)  /* after a goodbye, if one waits */
 #define LEFT_WAIT     DLC_MS(2500) /* nobody listens: a crash, or a goodbye that the view will tell */
 #define LOOK_EVERY    DLC_MS(50)
+#define WAITS_MOST    8
 
 struct wait_state {
     struct timer timer;
@@ -37,20 +41,23 @@ static struct dlc_dur patience(const struct fetch *f, const struct owner_absence
     return dlc_list_empty(&f->waiters) ? PREFETCH_WAIT : READER_WAIT;
 }
 
-/* No owner that goes again and again keeps a fetch for longer than one that goes once. */
+/* No owner that goes again and again keeps a fetch for longer than one that goes once. (WAIT-OWNER-3) */
 bool fetch_awaits_owner(const struct fetch *f)
 {
     struct owner_absence o;
 
     return !f->for_peer && !f->bypass && f->size > 0 && !f->ds->node->stopping &&
-           dataset_owner_is_absent(f->ds, f->sample, &o) &&
+           f->owner_waits <= WAITS_MOST && dataset_owner_is_absent(f->ds, f->sample, &o) &&
            dlc_mono_since(o.since).ns < patience(f, &o).ns &&
            dlc_mono_since(f->started).ns < PREFETCH_WAIT.ns;
 }
 
+/* Also when the owner has come back while another peer was asked for a copy in its place: then the walk
+ * begins again. */
 static bool can_wait(struct fetch *f)
 {
-    return f->ds->ticket.text != NULL && fetch_awaits_owner(f);
+    return f->ds->ticket.text != NULL &&
+           (fetch_awaits_owner(f) || (f->owner_passed && f->owner_waits < WAITS_MOST));
 }
 
 static void look_again(struct fetch_attempt *a)
@@ -67,6 +74,8 @@ static void on_look(struct timer *t)
     struct owner_absence o;
 
     if (fetch_awaits_owner(a->f)) {
+        if (dataset_owner_is_absent(a->ds, a->f->sample, &o) && !o.said_goodbye)
+            peers_look(a->ds->node->peers, o.owner.name, o.owner.address); /* nobody else asks it */
         look_again(a);
         return;
     }
@@ -78,6 +87,8 @@ static void on_look(struct timer *t)
 static bool wait_start(struct fetch_attempt *a)
 {
     count(owner_waits);
+    a->f->owner_waits++;
+    a->f->owner_passed = false;
     wait_state(a)->timer.fire = on_look;
     look_again(a);
     return true;

@@ -62,8 +62,6 @@
 #define POLL_MOST  DLC_MS(20)
 #define WAIT_MAX   DLC_SEC(3600) /* believed of one step */
 
-#define OWNED_EVERY DLC_MS(100)
-
 /* ---- one session ---- */
 
 /* One more, or one less, reads. */
@@ -85,35 +83,12 @@ static void set_idle(struct session *s, bool idle)
     next_use_changed(s->ds);
 }
 
-/* What this node must keep for all, of each memory: a pass over all datasets, which no poll of a
- * session makes. */
-static void count_owned(struct node *n)
-{
-    struct dlc_mono now = loop_now(n->loop);
-
-    if (n->owned_at.ns != 0 && dlc_mono_sub(now, n->owned_at).ns < OWNED_EVERY.ns)
-        return;
-    n->owned_at = now;
-    count(window_passes);
-    dlc_list_each (l, &n->memories.all)
-        dlc_container(l, struct tenant_memory, link)->owned = 0;
-    dlc_list_each (l, &n->datasets) { /* at most DATASETS_MAX */
-        struct dataset *ds = dlc_container(l, struct dataset, link);
-
-        ds->tenant_memory->owned += dataset_owned_bytes(ds);
-    }
-}
-
 /* What windows may take of a tenant's memory: half of it, but where nodes share datasets not what
  * this one must keep for all, as far as that fits. *kept: something is. */
 static uint64_t room_for_windows(struct node *n, const struct tenant_memory *m, bool *kept)
 {
-    uint64_t owned, half, ceiling = memory_usable(m->memory);
+    uint64_t owned = m->owned, ceiling = memory_usable(m->memory), half = ceiling / 2;
 
-    if (n->cluster != NULL)
-        count_owned(n);
-    owned = m->owned;
-    half = ceiling / 2;
     *kept = owned > 0 && owned < ceiling;
     owned += ceiling / 64; /* holes between samples, and what is on its way out */
     if (owned >= ceiling)
@@ -422,7 +397,7 @@ void prefetch_start(struct session *s, struct schedule *t, uint64_t pos, bool sw
     r->waited_ns = 0; /* rate and pause stay: it is the same reader */
     if (s->ds->prefetch.n_following++ == 0) {
         dlc_list_push_tail(&n->following, &s->ds->prefetch.link);
-        n->owned_at.ns = 0;
+        ownership_count(s->ds);
         next_use_begin(s->ds);
     }
     count_reading(s->ds, 1);
@@ -478,7 +453,7 @@ void prefetch_stop(struct session *s)
     schedule_free(&r->schedule);
     if (--s->ds->prefetch.n_following == 0) {
         dlc_list_remove(&s->ds->prefetch.link);
-        s->ds->node->owned_at.ns = 0;
+        ownership_count(s->ds);
     }
     count_ahead(s);
     if (!r->idle)

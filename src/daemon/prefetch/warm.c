@@ -19,6 +19,9 @@
 #define WARM_TAG  DLC_TAG4('w', 'a', 'r', 'm')
 #define WARMS_MAX 64
 #define PASS_MAX  1024u
+/* Fetches to disk at once, of all warm-ups: each has a file mapped, and map_guard.c knows 1024 of
+ * them. */
+#define DISK_AT_ONCE 512u
 
 json_t *warm_figures(const struct warm *w)
 {
@@ -230,7 +233,16 @@ static bool count_rest(struct warm *w)
     if (w->next < w->end)
         return true;
     warm_check_end(w);
-    return false;
+    return false; /* w may be gone */
+}
+
+static uint64_t running(const struct node *n)
+{
+    uint64_t all = 0;
+
+    dlc_list_each (l, &n->warms)
+        all += dlc_container(l, struct warm, link)->running;
+    return all;
 }
 
 bool warm_step(struct warm *w)
@@ -244,7 +256,7 @@ bool warm_step(struct warm *w)
         return true;
     if (w->next == w->end) {
         warm_check_end(w); /* an order may find nothing of ours */
-        return false;
+        return false;      /* w may be gone */
     }
     if (goal == FETCH_MEMORY && !mem_index_ready(w->ds->index, w->next) && !has_room(w)) {
         if (w->node->disk == NULL) {
@@ -253,6 +265,8 @@ bool warm_step(struct warm *w)
         }
         goal = FETCH_DISK;
     }
+    if (goal == FETCH_DISK && running(w->node) >= DISK_AT_ONCE)
+        return false; /* one that ends goes on */
     w->running++;
     fetch_start(w->ds, w->next++, goal, NULL, &w->listener);
     return true;

@@ -2,6 +2,7 @@
 /* What was spent on datasets that are open, and on those that have been freed. */
 #include "unit.h"
 
+#include "base/json.h"
 #include "base/mem.h"
 #include "cluster/cost.h"
 #include "cluster/member.h"
@@ -38,6 +39,7 @@ static void open_one(struct one *o, const char *of, uint64_t requests)
 {
     memset(o, 0, sizeof(*o));
     o->ds.node = &n;
+    o->ds.id = ++n.next_id;
     o->ds.tally = &o->tally;
     o->ds.cid = (char *)(uintptr_t)(of != NULL ? strchr(of, '/') + 1 : NULL);
     o->ds.shared_as = (char *)(uintptr_t)of;
@@ -56,9 +58,13 @@ static void free_one(struct one *o)
 /* Requests; the others go with them. -1: nothing is said. */
 static long long said(const char *of)
 {
-    json_t *all = cost_figures(&n), *s = json_object_get(all, of);
-    json_int_t requests = json_integer_value(json_object_get(s, "requests"));
+    json_t *all = cost_begin(&n), *s;
+    json_int_t requests;
 
+    dlc_list_each (l, &n.datasets)
+        cost_add(all, dlc_container(l, struct dataset, link));
+    s = json_object_get(all, of);
+    requests = json_integer_value(json_object_get(s, "requests"));
     if (s == NULL)
         requests = -1;
     if (s != NULL) {
@@ -88,6 +94,28 @@ static void test_it_never_falls(void **state)
     assert_int_equal(said("ann/d"), 8);
     free_one(&alone);
     assert_int_equal(m.n_costs, 1);
+}
+
+/* A pass over thousands takes many turns of the loop: one that is freed meanwhile counts once. */
+static void test_freed_during_a_pass(void **state)
+{
+    struct one a, b;
+    json_t *all;
+
+    (void)state;
+    open_one(&a, "ann/a", 3);
+    open_one(&b, "ann/b", 4);
+    all = m.figures.spent = cost_begin(&n);
+    cost_add(all, &a.ds);
+    m.figures.at = b.ds.id;
+    free_one(&a); /* it was passed */
+    free_one(&b);
+    m.figures.spent = NULL;
+    assert_int_equal(json_u64_at(json_object_get(all, "ann/a"), "requests"), 3);
+    assert_int_equal(json_u64_at(json_object_get(all, "ann/b"), "requests"), 4);
+    json_decref(all);
+    assert_int_equal(said("ann/a"), 3);
+    assert_int_equal(said("ann/b"), 4);
 }
 
 static void test_a_name_of_two_tenants(void **state)
@@ -122,6 +150,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_it_never_falls, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_freed_during_a_pass, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_name_of_two_tenants, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_the_oldest_are_forgotten, set_up, tear_down),
     };

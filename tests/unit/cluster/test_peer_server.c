@@ -58,7 +58,7 @@ static void manager_says(EVP_PKEY *key, int64_t now_ms)
     buf_release(&text);
 }
 
-static int set_up(void **state)
+static int set_up_unheard(void **state)
 {
     (void)state;
     parts_node(&n);
@@ -78,6 +78,12 @@ static int set_up(void **state)
     assert_int_equal(peer_server_open(&n, "127.0.0.1:0", false, &member.peer_server, NULL), 0);
     pair = EVP_PKEY_Q_keygen(NULL, NULL, "ED25519");
     ticket = ticket_for(pair, "train", "ann", NOW_MS + 600000);
+    return 0;
+}
+
+static int set_up(void **state)
+{
+    set_up_unheard(state);
     manager_says(pair, NOW_MS);
     return 0;
 }
@@ -280,6 +286,18 @@ static void paths_that_make_no_sense(void **state)
     assert_int_equal(ask(ticket, NULL), 404);
 }
 
+/* It has just been started: peers that wait for it wait on, whatever they ask. */
+static void a_node_that_begins_is_waited_for(void **state)
+{
+    (void)state;
+    sample_of(1);
+    assert_int_equal(ask(ticket, NULL), 503);
+    snprintf(path, sizeof(path), "/v1/health");
+    assert_int_equal(ask(NULL, NULL), 503);
+    manager_says(pair, NOW_MS);
+    assert_int_equal(ask(NULL, NULL), 200);
+}
+
 static void a_node_that_ends_serves_nothing(void **state)
 {
     (void)state;
@@ -300,6 +318,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(tokens, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_ticket_is_verified_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(paths_that_make_no_sense, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_node_that_begins_is_waited_for, set_up_unheard,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(a_node_that_ends_serves_nothing, set_up, tear_down),
     };
 

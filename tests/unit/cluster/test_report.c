@@ -87,11 +87,18 @@ static void bring(uint64_t sample)
     memory_publish(n.own_memory->memory, &f);
 }
 
+static json_t *collect(bool *more)
+{
+    while (!report_collect(&n))
+        ;
+    return report_chunks(&n, more);
+}
+
 /* How many rows it would tell: of chunks that came, and that went. */
 static void tell(unsigned put, unsigned gone)
 {
     bool more;
-    json_t *rows = report_chunks(&n, &more);
+    json_t *rows = collect(&more);
 
     assert_false(more);
     assert_int_equal(json_array_size(json_object_get(rows, "put")), put);
@@ -177,7 +184,7 @@ static void costs_go_with_the_rows(void **state)
     events_raise(&n, sample_cost, ds, 0, 3.0);
     events_raise(&n, sample_cost, ds, 50, 1.0);
     walk();
-    rows = report_chunks(&n, &more);
+    rows = collect(&more);
     for (unsigned i = 0; i < 2; i++)
         cost[i] =
             json_real_value(json_array_get(json_array_get(json_object_get(rows, "put"), i), 4));
@@ -193,18 +200,19 @@ static void a_job_keeps_what_its_sessions_read(void **state)
     struct conn conn = {.node = &n, .job = (char *)(uintptr_t) "j"};
     struct session s = {.ds = ds, .conn = &conn};
     const struct mem_session_stats st = {.hits = 5, .misses = 2, .bytes = 700};
-    json_t *figures, *job;
+    json_t *figures, *progress, *job;
 
     (void)state;
     events_raise(&n, session_closed, &s, &st);
     events_raise(&n, session_closed, &s, &st);
-    figures = report_figures(&n);
+    figures = report_figures(&n, &progress);
     job = json_object_get(json_object_get(figures, "jobs"), "j");
     assert_string_equal(json_string_value(json_object_get(job, "dataset")), "train");
     assert_int_equal(json_integer_value(json_object_get(job, "hits")), 10);
     assert_int_equal(json_integer_value(json_object_get(job, "misses")), 4);
     assert_int_equal(json_integer_value(json_object_get(job, "readers")), 0);
     json_decref(figures);
+    json_decref(progress);
 }
 
 /* Of very many datasets each heartbeat has all figures, made in several turns of the loop; and a
@@ -214,7 +222,7 @@ static void test_many_datasets(void **state)
     enum { MANY = 200 };
     struct dataset *all[MANY];
     unsigned turns = 1;
-    json_t *figures;
+    json_t *figures, *progress;
     char name[16];
 
     (void)state;
@@ -226,12 +234,14 @@ static void test_many_datasets(void **state)
         all[i]->tenant_memory = n.own_memory;
         assert_int_equal(mem_index_new(n.own_memory->memory, 2, 1, &all[i]->index, NULL), 0);
     }
-    for (; (figures = report_figures(&n)) == NULL; turns++)
+    for (; (figures = report_figures(&n, &progress)) == NULL; turns++)
         assert_true(turns < 10);
     assert_int_equal(turns, 4);
     assert_int_equal(json_object_size(json_object_get(figures, "datasets")), MANY + 1);
+    assert_int_equal(json_object_size(json_object_get(figures, "spent")), MANY + 1);
     json_decref(figures);
-    assert_null(report_figures(&n)); /* the daemon ends meanwhile */
+    json_decref(progress);
+    assert_null(report_figures(&n, &progress)); /* the daemon ends meanwhile */
     for (unsigned seen = 0; seen < MANY + 1; seen += 16) {
         report_tick(&n);
         assert_in_range(n.pending, 1, 16);
@@ -249,11 +259,54 @@ static void test_many_datasets(void **state)
     }
 }
 
+/* Thousands of rows take several turns of the loop and more than one heartbeat; and so does it when
+ * a manager has lost them. */
+static void rows_are_collected_in_steps(void **state)
+{
+    enum { MANY = 2500 };
+    struct dataset *small = ds;
+    unsigned turns = 1;
+    json_t *rows;
+    bool more;
+
+    (void)state;
+    ds = parts_dataset(&n, "y", parts_catalog("y", MANY));
+    parts_belongs(ds, "large", "ann");
+    ds->tally = mem_new(struct bucket_tally);
+    ds->tenant_memory = n.own_memory;
+    assert_int_equal(mem_index_new(n.own_memory->memory, MANY, 1, &ds->index, NULL), 0);
+    for (uint64_t i = 0; i < MANY; i++)
+        bring(i);
+    walk();
+    for (unsigned round = 0; round < 2; round++) {
+        for (turns = 1; !report_collect(&n); turns++)
+            ;
+        assert_in_range(turns, 4, 40);
+        rows = report_chunks(&n, &more);
+        assert_true(more);
+        assert_int_equal(json_array_size(json_object_get(rows, "put")), 2000);
+        json_decref(rows);
+        report_heard(&n, true);
+        tell(MANY - 2000, 0);
+        report_heard(&n, true);
+        tell(0, 0);
+        report_again(&n);
+    }
+    assert_false(report_collect(&n)); /* the daemon ends meanwhile */
+    report_heard(&n, false);
+    events_raise(&n, dataset_freed, ds);
+    mem_index_free(&ds->index);
+    mem_free(&ds->tally);
+    parts_free(ds);
+    ds = small;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_many_datasets, set_up, tear_down),
         cmocka_unit_test_setup_teardown(rows_are_told_until_they_are_heard, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(rows_are_collected_in_steps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_stale_dataset_is_not_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_new_state_does_not_hide_what_has_gone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(costs_go_with_the_rows, set_up, tear_down),

@@ -38,6 +38,7 @@ static inline void parts_node(struct node *n)
     memset(n, 0, sizeof(*n));
     dlc_list_init(&n->datasets);
     dlc_list_init(&n->idle);
+    dlc_list_init(&n->decoded);
     dlc_list_init(&n->backlogs);
     dlc_list_init(&n->following);
     dlc_list_init(&n->conns);
@@ -58,6 +59,7 @@ static inline struct dataset *parts_dataset(struct node *n, const char *name, st
     assert_int_equal(url_parse(&ds->url, "s3://data/p/", NULL), 0);
     dlc_list_init(&ds->sessions);
     dlc_list_init(&ds->job_weights);
+    dlc_list_init(&ds->decoded_caches);
     dlc_list_init(&ds->backlog.link);
     dataset_table_add(ds);
     return ds;

@@ -103,11 +103,56 @@ static void bytes_are_kept_while_somebody_reads(void **state)
     assert_true(dataset_read_elsewhere(ds));
 }
 
+/* The sums of a memory, over thousands of datasets: a change of one counts that one, and a pass over
+ * all goes in steps. */
+static void sums_are_kept_in_steps(void **state)
+{
+    struct tenant_memory *m;
+    uint64_t owned;
+    unsigned steps = 1;
+    char name[32];
+
+    (void)state;
+    tenant_memories_init(&n.memories, 64 << 20, 64 << 20, NULL);
+    assert_int_equal(tenant_memory_get(&n.memories, "", &m, NULL), 0);
+    for (unsigned i = 0; i < 1000; i++) {
+        snprintf(name, sizeof(name), "other%u", i);
+        parts_dataset(&n, name, NULL)->tenant_memory = m;
+    }
+    ds->tenant_memory = m;
+    take(TWO);
+    ds->prefetch.n_following = 1;
+    ownership_count(ds);
+    owned = m->owned;
+    assert_in_range(owned, N * PARTS_SIZE / 2, N * PARTS_SIZE);
+    assert_int_equal(m->share, N * PARTS_SIZE / 2);
+    ownership_count(ds); /* the same again */
+    assert_int_equal(m->owned, owned);
+    ds->prefetch.n_following = 0;
+    for (; ownership_count_some(&n); steps++)
+        ;
+    assert_in_range(steps, 5, 40);
+    assert_int_equal(m->owned, 0);
+    ds->stale = true;
+    ownership_count(ds);
+    assert_int_equal(m->share, 0);
+    ds->stale = false;
+    ownership_count(ds);
+    events_raise(&n, dataset_closing, ds);
+    assert_int_equal(m->share, 0);
+    ds->tenant_memory = NULL;
+    for (struct dataset *other; (other = dataset_from(&n, ds->id + 1)) != NULL;)
+        parts_free(other);
+    tenant_memory_put(&m);
+    tenant_memories_free(&n.memories);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_nobodys_is_ours, set_up, tear_down),
         cmocka_unit_test_setup_teardown(a_new_view_is_heeded, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(sums_are_kept_in_steps, set_up, tear_down),
         cmocka_unit_test_setup_teardown(bytes_are_kept_while_somebody_reads, set_up, tear_down),
     };
 

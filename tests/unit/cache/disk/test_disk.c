@@ -254,10 +254,17 @@ static void test_notes(void **state)
     disk_group_cost(d, b, 20, 2000);
     assert_int_equal(d->notes.n, 2 + 3 + 3 + 1 + 1);
     disk_unlock(d);
+    disk_lock(d); /* whoever takes it next knows them all */
+    assert_int_equal(d->notes.n, 0);
+    assert_int_equal(d->groups.v[a]->life.jobs, 1);
+    disk_group_cost(d, a, 0.25, 30);
+    disk_group_cost(d, a, 0.75, 70); /* also when the first note is one of a cost */
+    assert_int_equal(d->notes.n, 1);
+    disk_unlock(d);
     disk_group_figures(d, a, &g);
     assert_int_equal(g.jobs, 1);
     assert_int_equal(d->notes.n, 0);
-    assert_true(d->groups.v[a]->cost == 8 && d->groups.v[a]->fetched == 700);
+    assert_true(d->groups.v[a]->cost == 9 && d->groups.v[a]->fetched == 800);
     assert_true(d->groups.v[b]->cost == 30 && d->groups.v[b]->fetched == 3000);
     disk_group_leave(d, a);
     disk_group_figures(d, a, &g);

@@ -100,13 +100,16 @@ static void test_wrong_length(void **state)
 static void test_gone(void **state)
 {
     struct disk *d = open_limited(0);
+    struct dlc_err err = DLC_ERR_INIT;
     struct disk_path path;
+    char buf[1000];
 
     (void)state;
     store(d, 1, 1000);
     path_of(1, 1000, &path);
     assert_int_equal(unlink(path.s), 0);
-    assert_int_equal(fetch(d, 1, 1000), DLC_EMISS);
+    assert_int_equal(disk_read(d, id_of(1), buf, sizeof(buf), &err), DLC_EMISS);
+    assert_non_null(strstr(err.text, path.s));
     assert_int_equal(figures_of(d).bytes, 0);
     disk_close(&d);
 }

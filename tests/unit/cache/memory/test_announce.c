@@ -142,6 +142,7 @@ static void test_made_and_dropped(void **state)
     assert_int_equal(extents + drops, 0);
     empty();
     assert_int_equal(live(), 0);
+    assert_int_equal(m->n_behind, 0); /* all have heard of it */
     hear(&l, &extents, &drops);
     assert_int_equal(extents, 0);
     assert_true(drops > 0);
@@ -186,6 +187,7 @@ static void test_who_leaves(void **state)
     for (unsigned i = 0; i < 100; i++)
         put(i, 65536);
     assert_int_equal(m->n_behind, 2);
+    assert_int_equal(gone.s->channel, -1);
     mem_session_hang_up(zombie.s);
     assert_int_equal(m->n_behind, 1);
     leave(&zombie);
@@ -233,6 +235,22 @@ static void test_many(void **state)
         leave(&all[i]);
 }
 
+/* Sessions that were to be told in the next step are gone by then. */
+static void test_all_leave_between_steps(void **state)
+{
+    static struct listener all[MANY];
+
+    (void)state;
+    for (unsigned i = 0; i < MANY; i++)
+        all[i] = listen_to();
+    put(1, 1000);
+    assert_true(m->untold > 0);
+    for (unsigned i = 0; i < MANY; i++)
+        leave(&all[i]);
+    assert_false(memory_announce_some(m));
+    assert_int_equal(m->untold, 0);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -243,6 +261,7 @@ int main(void)
         T(test_who_leaves),
         T(test_nobody_sends),
         T(test_many),
+        T(test_all_leave_between_steps),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

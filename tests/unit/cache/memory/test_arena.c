@@ -423,6 +423,63 @@ static void test_high(void **state)
     arena_release(&a);
 }
 
+/* Of holes of nearly the same size those that are too small are passed over, before a larger one is
+ * split. */
+static void test_a_hole_that_fits_before_a_larger_one(void **state)
+{
+    const uint64_t small = (uint64_t)64 * ARENA_GRAIN, fits = small + ARENA_GRAIN;
+    struct arena_block *b[8], *used;
+    struct arena a;
+    uint64_t wanted;
+
+    (void)state;
+    arena_init(&a, BASE, MB, MB, 4096, sizeof(struct arena_block));
+    for (unsigned i = 0; i < DLC_COUNT(b); i += 2) {
+        b[i] = arena_alloc(&a, i == 0 ? fits : small);
+        b[i + 1] = arena_alloc(&a, 1); /* keeps the holes apart */
+    }
+    wanted = b[0]->off;
+    for (unsigned i = 0; i < DLC_COUNT(b); i += 2)
+        arena_free(&a, &b[i]); /* the one that fits is tried last */
+    used = arena_alloc(&a, fits);
+    assert_int_equal(used->off, wanted);
+    arena_check(&a);
+    arena_release(&a);
+}
+
+/* From above: the higher of two holes, whichever was freed last. */
+static void test_the_higher_hole(void **state)
+{
+    struct arena_block *b[3], *high;
+    struct arena a;
+
+    (void)state;
+    arena_init(&a, BASE, MB, MB, 4096, sizeof(struct arena_block));
+    b[0] = arena_alloc(&a, 300000);
+    b[1] = arena_alloc(&a, 1000);
+    b[2] = arena_alloc(&a, 300000);
+    while (a.free > 0)
+        assert_non_null(arena_alloc(&a, DLC_MIN(a.free, 200000u)));
+    for (unsigned round = 0; round < 2; round++) {
+        uint64_t end = arena_block_end(b[2]);
+
+        arena_free(&a, &b[round == 0 ? 2 : 0]);
+        arena_free(&a, &b[round == 0 ? 0 : 2]);
+        high = arena_alloc_high(&a, 1000);
+        assert_int_equal(arena_block_end(high), end);
+        arena_free(&a, &high);
+        b[0] = arena_alloc(&a, 300000);
+        b[2] = arena_alloc(&a, 300000);
+        if (b[0]->off > b[2]->off) {
+            high = b[0];
+            b[0] = b[2];
+            b[2] = high;
+        }
+    }
+    arena_check(&a);
+    arena_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -431,6 +488,8 @@ int main(void)
         cmocka_unit_test(test_punch_again),
         cmocka_unit_test(test_ceiling_across_a_block),
         cmocka_unit_test(test_high),
+        cmocka_unit_test(test_the_higher_hole),
+        cmocka_unit_test(test_a_hole_that_fits_before_a_larger_one),
         cmocka_unit_test(test_punch_holes),
         cmocka_unit_test(test_random_with_large_pages),
         cmocka_unit_test(test_the_ceiling_moves_in_steps),

@@ -252,6 +252,36 @@ static void test_room_is_told(void **state)
     assert_int_equal(atomic_load(&h->decoded_room), 12345);
 }
 
+/* What datasets in use may still bring in, and what nobody uses: sums over all indexes. */
+static void test_sums(void **state)
+{
+    struct world *w = *state;
+    struct mem_index *other;
+
+    assert_int_equal(mem_index_new(w->m, N, 1, &other, NULL), 0);
+    mem_index_expect(w->x, 1000 * KB);
+    mem_index_expect(other, 50 * KB);
+    assert_int_equal(memory_to_come(w->m), 1050 * KB);
+    assert_int_equal(put(w, 0, 100 * KB), 0);
+    assert_int_equal(memory_to_come(w->m), 950 * KB);
+    mem_index_expect(other, 0);
+    assert_int_equal(memory_to_come(w->m), 900 * KB);
+    mem_index_expect(w->x, 60 * KB); /* it has more than that */
+    assert_int_equal(memory_to_come(w->m), 0);
+    memory_evict(w->m, w->x, 0);
+    assert_int_equal(memory_to_come(w->m), 60 * KB);
+
+    assert_int_equal(put_form(w, 0, 10 * KB, 0), 0);
+    assert_int_equal(memory_unused(w->m), 0);
+    mem_index_set_unused(w->decoded, true);
+    assert_int_equal(memory_unused(w->m), 10 * KB);
+    memory_evict(w->m, w->decoded, 0);
+    assert_int_equal(memory_unused(w->m), 0);
+    mem_index_expect(other, 50 * KB);
+    mem_index_free(&other);
+    assert_int_equal(memory_to_come(w->m), 60 * KB);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -264,6 +294,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_large_sample, setup, teardown),
         cmocka_unit_test_setup_teardown(test_pinned, setup, teardown),
         cmocka_unit_test_setup_teardown(test_room_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_sums, setup, teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

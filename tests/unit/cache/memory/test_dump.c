@@ -76,8 +76,9 @@ static void test_all(void **state)
         "bytes\n"
         "samples 2 resident; retired 2048 bytes\n"
         "index snapshot 77, slots 1000, resident 2 (4000 bytes), filling 1, retired 1\n"
-        "  session 0: 2 blocks, hits 0, misses 0, bypasses 0, pins 2\n"
-        "    block 0 entry 5 sample 4999 (no such sample)\n"
+        "  session 0: 2 blocks, hits 0, misses 0, bypasses 0, pins 3\n"
+        "    block 0 entry 5 sample 1000 (no such sample)\n"
+        "    block 0 entry 6 sample 999\n"
         "    block 1 entry 4 sample 2\n"
         "  session 1: 0 blocks, hits 0, misses 0, bypasses 0, pins 0\n"
         "blocks in address order\n"
@@ -102,7 +103,8 @@ static void test_all(void **state)
     put(w, 3, 3000);
     assert_non_null(memory_hold(w->m, w->x, 1, &bytes));
     assert_non_null(client_read(&w->c, client_block(&w->c, 1), 4, 2, &len));
-    atomic_store(&client_block(&w->c, 0)->pins[5], 5000); /* a lie */
+    atomic_store(&client_block(&w->c, 0)->pins[5], 1000 + 1); /* a lie */
+    atomic_store(&client_block(&w->c, 0)->pins[6], 999 + 1);  /* the last one there is */
     memory_evict(w->m, w->x, 2);
     assert_int_equal(memory_reserve(w->m, w->x, 900, 10, &f), 0);
     snprintf(first, sizeof(first), "segment version %u, size 8388608, owner pid %d started %llu\n",

@@ -81,11 +81,27 @@ static void test_go_and_come_again(void **state)
     shm_unpin(w->b, 0);
     empty(w->m);
     assert_int_equal(live(w->m), 0);
+    assert_null(w->m->extents.freeing); /* small ones go at once, without a thread */
     assert_int_equal(atomic_load(&shm_generations(w->c.header)[0]), 0);
     assert_int_equal(w->c.mapped[0], generation); /* it has not looked yet */
     put(w->m, w->x, 1, 2 * EXTENT, 'c');
     assert_true(is_all(client_read(&w->c, w->b, 0, 1, &len), 'c', 2 * EXTENT));
     assert_true(w->c.mapped[0] != generation);
+}
+
+/* 0 in the table of generations means that there is none: the number after the last is 1. */
+static void test_generations_begin_again(void **state)
+{
+    struct world *w = *state;
+    uint32_t len;
+
+    w->m->extents.generations = UINT32_MAX - 1;
+    put(w->m, w->x, 1, 3 * EXTENT, 'a');
+    assert_int_equal(atomic_load(&shm_generations(w->c.header)[0]), UINT32_MAX);
+    assert_int_equal(atomic_load(&shm_generations(w->c.header)[1]), 1);
+    assert_int_equal(atomic_load(&shm_generations(w->c.header)[2]), 2);
+    assert_true(is_all(client_read(&w->c, w->b, 0, 1, &len), 'a', 3 * EXTENT));
+    shm_unpin(w->b, 0);
 }
 
 /* A small ceiling lies within an extent, and an emptied tier keeps none. */
@@ -298,6 +314,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_come_with_samples),
         T(test_go_and_come_again),
+        T(test_generations_begin_again),
         T(test_less_than_one),
         T(test_count_until_unmapped),
         T(test_a_client_that_lies),

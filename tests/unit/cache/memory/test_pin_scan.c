@@ -229,6 +229,53 @@ static void test_figures(void **state)
     assert_true(st.hits == 7 && st.misses == 5 && st.pins == 1);
 }
 
+/* A pass is short when the last one took at most half of the time that is left; never while one is
+ * under way. */
+static void test_short_passes(void **state)
+{
+    struct many *y = *state;
+    struct memory *m = y->w->m;
+    struct pin_scan *p = &m->scan;
+
+    assert_true(p->cost > OTHER * SHM_BLOCKS); /* not by the number of its steps */
+    assert_true(p->took.ns > 0);
+    p->window = dlc_mono_add(dlc_mono_now(), DLC_MS(60000));
+    p->left = DLC_MS(4);
+    p->took = DLC_MS(2);
+    assert_true(memory_scan_is_short(m));
+    p->took = DLC_MS(3);
+    assert_false(memory_scan_is_short(m));
+    p->took = DLC_MS(1);
+    put(y->w, 1);
+    memory_evict_soon(y->w->x, 1);
+    while (p->phase == 0)
+        assert_true(slice(m));
+    p->left = DLC_MS(1000);
+    assert_false(memory_scan_is_short(m));
+    while (slice(m))
+        ;
+}
+
+/* The last hits of a session that ends are heard, of a bounded number of blocks. */
+static void test_last_hits_are_bounded(void **state)
+{
+    struct many *y = *state;
+    struct mem_session *s = y->s[0];
+    uint64_t first, last;
+
+    put(y->w, 1);
+    put(y->w, 2);
+    for (unsigned k = 0; k < SHM_BLOCKS; k++)
+        for (unsigned i = 0; i < SHM_LOG; i++)
+            shm_log(client_block(&y->c[0], k), k < 2 ? 1 : k == SHM_BLOCKS - 1 ? 2 : 999, LEN);
+    first = y->w->x->fills[1]->item.uses;
+    last = y->w->x->fills[2]->item.uses;
+    mem_session_free(&s);
+    y->s[0] = NULL;
+    assert_int_equal(y->w->x->fills[1]->item.uses, first + (uint64_t)2 * SHM_LOG);
+    assert_int_equal(y->w->x->fills[2]->item.uses, last);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void)
@@ -236,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(test_takes_turns),    T(test_retired_meanwhile),
         T(test_sessions_leave), T(test_room_is_coming),
+        T(test_short_passes),   T(test_last_hits_are_bounded),
         T(test_figures),        cmocka_unit_test(test_waits_are_counted_once),
     };
 

@@ -84,11 +84,47 @@ static void test_without_weights(void **state)
         assert_true(mem_index_ready(w->x, k));
 }
 
+/* Only a policy that goes by the runs to come asks again when they have changed. */
+static void test_runs_changed(void **state)
+{
+    static const struct policy_ops *const kinds[] = {&policy_worth, &policy_importance};
+    struct world *w = *state;
+
+    for (unsigned i = 0; i < unit_count(kinds); i++) {
+        memory_set_policy(w->m, kinds[i], NULL);
+        mem_index_set_value(w->x, &value, NULL);
+        put(w, w->x, 1);
+        assert_int_equal(w->x->known, 1);
+        mem_index_runs_changed(w->x);
+        assert_int_equal(w->x->known, kinds[i] == &policy_worth ? 0 : 1);
+        assert_int_equal(w->m->known, w->x->known);
+        assert_true(memory_evict(w->m, w->x, 1));
+        assert_int_equal(w->m->known, 0);
+    }
+}
+
+/* A simulation's time, until it is taken away again. */
+static void test_clock_of_a_simulation(void **state)
+{
+    struct world *w = *state;
+    double seconds = -5;
+
+    memory_set_clock(w->m, &seconds);
+    assert_true(memory_now(w->m) == -5);
+    seconds = 12.5;
+    assert_true(memory_now(w->m) == 12.5);
+    memory_set_clock(w->m, NULL);
+    seconds = -5;
+    assert_true(memory_now(w->m) >= 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_weights, setup, world_free),
         cmocka_unit_test_setup_teardown(test_without_weights, setup, world_free),
+        cmocka_unit_test_setup_teardown(test_runs_changed, setup, world_free),
+        cmocka_unit_test_setup_teardown(test_clock_of_a_simulation, setup, world_free),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -204,6 +204,52 @@ static void test_counts_beside_the_owner(void **state)
     user_close(&ann);
 }
 
+/* Each has a number of its own, also after the last one was given out. */
+static void test_users_are_told_apart(void **state)
+{
+    struct world *w = *state;
+    struct user u[4];
+
+    for (unsigned i = 0; i < unit_count(u); i++) {
+        user_open(&u[i], w->m, w->x, ANN + i);
+        assert_int_not_equal(u[i].s->user->number, w->s->user->number);
+        for (unsigned k = i > 2; k < i; k++)
+            assert_int_not_equal(u[i].s->user->number, u[k].s->user->number);
+        if (i == 1)
+            w->m->last_number = UINT16_MAX - 1;
+        else if (i == 2)
+            user_close(&u[0]); /* whose number is free again */
+    }
+    for (unsigned i = 1; i < unit_count(u); i++)
+        user_close(&u[i]);
+}
+
+/* A pass that has begun says nothing until it ends: what the one before it saw counts. */
+static void test_counts_of_the_last_pass(void **state)
+{
+    struct world *w = *state;
+    struct user ann;
+    uint64_t limit, total;
+
+    user_open(&ann, w->m, w->x, ANN);
+    for (unsigned i = 0; i < ALL * 7 / 8 - 2; i++) {
+        assert_int_equal(bring(w->m, w->x, i, ANN), 0);
+        user_pin(&ann, i);
+    }
+    memory_tick(w->m);
+    total = user_pins_total(w->m);
+    limit = user_pins_limit(w->m, MEM_OWNER);
+    assert_true(limit > memory_usable(w->m));
+    assert_int_equal(user_pins_limit(w->m, ANN), memory_usable(w->m));
+    w->m->scan.pass++; /* it has begun, and has seen one pin of ann's */
+    user_pins_seen(ann.s, SIZE, 0, 0);
+    assert_int_equal(user_pins_total(w->m), total);
+    assert_int_equal(user_pins_limit(w->m, MEM_OWNER), limit);
+    assert_int_equal(user_pins_limit(w->m, ANN), memory_usable(w->m));
+    user_let_go(&ann);
+    user_close(&ann);
+}
+
 /* Sessions of one user are neighbours in a pass, also after one between two others has gone: what
  * they all pin counts once for the user. */
 static void test_counts_once_after_one_left(void **state)
@@ -279,6 +325,8 @@ int main(void)
         T(test_counts_once_after_one_left),
         T(test_counts_beside_the_owner),
         T(test_counts_once),
+        T(test_counts_of_the_last_pass),
+        T(test_users_are_told_apart),
         T(test_comes_late),
         T(test_large_samples),
     };

@@ -426,6 +426,87 @@ static void test_a_peer_leaves_and_is_back(void **state)
     peers_free(&p);
 }
 
+/* One that ends cuts connections, some before it has read what was asked: that is no illness. */
+static void test_a_peer_that_cuts_has_left(void **state)
+{
+    static const struct {
+        const char *answer;
+        bool left;
+    } table[] = {
+        {"", true},
+        {"HTTP/1.1 200 OK\r\nContent-Le", true},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nshort", true},
+        {"nonsense", false},
+        {"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nfar too long", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < unit_count(table); i++) {
+        struct peers *p = peers_like((struct peers_config){0});
+        struct dlc_mono since;
+        struct odd o;
+
+        odd_open(&o, table[i].answer);
+        assert_int_not_equal(ask_wait(p, o.base, "good", 10), 0);
+        if (peers_left(p, "one", o.base, &since) != table[i].left)
+            fail_msg("not as expected: %s", table[i].answer);
+        peers_free(&p);
+        odd_close(&o);
+    }
+}
+
+/* Somebody waits for it: it is asked how it is, once at a time, and has not left when it answers. */
+static void test_a_peer_is_looked_for(void **state)
+{
+    struct peers_config c = {.least = DLC_SEC(10), .most = DLC_SEC(10)};
+    struct peers *p = peers_new(&c, NULL);
+    struct dlc_mono since;
+
+    (void)state;
+    owner_open();
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(ask_wait(p, owner.address, "ending", 10), DLC_EBUCKET);
+    assert_false(peers_usable(p, "one", owner.address));
+    owner.holds_health = true;
+    peers_look(p, "one", owner.address);
+    sem_wait(&owner.entered);
+    peers_look(p, "one", owner.address); /* that is under way */
+    assert_true(peers_left(p, "one", owner.address, &since));
+    owner.holds_health = false;
+    sem_post(&owner.release);
+    while (peers_left(p, "one", owner.address, &since))
+        sched_yield();
+    assert_true(peers_usable(p, "one", owner.address));
+    peers_look(p, "one", owner.address); /* it has not left */
+    peers_look(p, "nobody", owner.address);
+    assert_int_equal(ask_wait(p, owner.address, "good", 10), 0);
+    assert_int_equal(owner.asked_health, 1);
+    peers_free(&p);
+    owner_close();
+}
+
+/* As often as it takes: its pause does not grow by that. */
+static void test_a_peer_is_looked_for_in_vain(void **state)
+{
+    struct peers *p = peers_like((struct peers_config){0});
+    struct dlc_mono since;
+    char dead[64];
+
+    (void)state;
+    odd_dead(dead);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(ask_wait(p, dead, "good", 10), DLC_EBUCKET);
+    for (int i = 0; i < 100; i++) {
+        peers_look(p, "one", dead);
+        sched_yield();
+    }
+    assert_true(peers_left(p, "one", dead, &since));
+    dlc_clock_advance(DLC_MS(1100));
+    assert_true(peers_usable(p, "one", dead)); /* the first pause is a second */
+    peers_look(p, "one", dead);
+    peers_free(&p); /* perhaps while it is asked */
+}
+
 static void until_usable(struct peers *p)
 {
     struct dlc_mono begin = dlc_mono_now();
@@ -665,6 +746,9 @@ int main(void)
         cmocka_unit_test(test_checksums_of_long_samples),
         cmocka_unit_test(test_bad_answers),
         cmocka_unit_test(test_a_dead_peer_is_left_alone),
+        cmocka_unit_test(test_a_peer_that_cuts_has_left),
+        cmocka_unit_test(test_a_peer_is_looked_for),
+        cmocka_unit_test(test_a_peer_is_looked_for_in_vain),
         cmocka_unit_test(test_a_peer_leaves_and_is_back),
         cmocka_unit_test(test_a_peer_that_answers_again),
         cmocka_unit_test(test_closing_while_it_is_asked),

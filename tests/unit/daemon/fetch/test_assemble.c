@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <semaphore.h>
 #include <sys/stat.h>
 
 #include "base/config.h"
@@ -324,7 +325,44 @@ static void test_without_a_disk(void **state)
     n.disk = d;
 }
 
-/* A daemon that stops makes nothing again, and ends what it makes. */
+/* ---- an end before it is made ---- */
+
+static sem_t gate, passed;
+static struct work stuck[32];
+
+static void wait_at_gate(struct work *w)
+{
+    (void)w;
+    sem_wait(&gate);
+    sem_post(&passed);
+}
+
+/* It is asked for, and the threads that make it hang. */
+static void begin_blocked(struct answer *a)
+{
+    sem_init(&gate, 0, 0);
+    sem_init(&passed, 0, 0);
+    memset(stuck, 0, sizeof(stuck));
+    for (unsigned i = 0; i < unit_count(stuck); i++) {
+        stuck[i].run = wait_at_gate;
+        work_run(n.work, WORK_CATALOG, &stuck[i]);
+    }
+    begin(a, DERIVED);
+    while (dlc_list_empty(&n.deriving)) {
+        played_turn(&n);
+        poll(NULL, 0, 0);
+    }
+}
+
+static void unblock(void)
+{
+    for (unsigned i = 0; i < unit_count(stuck); i++)
+        sem_post(&gate);
+    for (unsigned i = 0; i < unit_count(stuck); i++)
+        sem_wait(&passed);
+}
+
+/* A daemon that stops makes nothing again. */
 static void test_stopping(void **state)
 {
     struct answer a;
@@ -335,14 +373,26 @@ static void test_stopping(void **state)
     await(&a);
     assert_int_equal(a.rc, DLC_EMISS);
     n.stopping = false;
-    begin(&a, DERIVED);
-    while (dlc_list_empty(&n.deriving)) {
-        played_turn(&n);
-        poll(NULL, 0, 0);
-    }
-    events_raise(&n, dataset_stopping, ds);
+}
+
+/* What is made for a dataset ends with it, and not with another one. */
+static void test_dataset_stops(void **state)
+{
+    struct dataset other = {.node = &n};
+    struct answer a;
+
+    (void)state;
+    begin_blocked(&a);
+    events_raise(&n, dataset_stopping, &other);
+    unblock();
     await(&a);
-    assert_true(a.rc == 0 || a.rc == DLC_ECANCELED); /* it may just have been made */
+    assert_derived(&a);
+    disk_drop(n.disk, derived());
+    begin_blocked(&a);
+    events_raise(&n, dataset_stopping, ds);
+    unblock();
+    await(&a);
+    assert_int_equal(a.rc, DLC_ECANCELED);
 }
 
 static bool answered;
@@ -404,6 +454,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_without_a_disk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fetched, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_stopping, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_dataset_stops, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

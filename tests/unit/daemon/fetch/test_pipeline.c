@@ -12,6 +12,8 @@
 #include "base/config.h"
 #include "base/hash.h"
 #include "base/log.h"
+#include "base/syscalls.h"
+#include "daemon/dataset_chunks.h"
 #include "daemon/session.h"
 
 #define N       8u
@@ -27,10 +29,11 @@ struct fake {
     enum play play[4]; /* the first time, the second ... */
     int rc;            /* of FAIL */
     enum fetch_sum sum;
-    bool cannot, cancels, repairs;
+    bool cannot, cancels, repairs, cannot_repair;
 
-    struct fetch_attempt *attempt; /* that hangs */
-    unsigned asked, started, hurried, cancelled, finished;
+    struct fetch_attempt *attempt; /* that hangs, the last one; all of them */
+    struct fetch_attempt *hanging[4];
+    unsigned asked, started, hurried, cancelled, finished, repaired, offered, published;
     int finished_rc;
     _Atomic uint64_t hits, misses, late;
 };
@@ -98,15 +101,24 @@ static bool start(struct fetch_attempt *a)
 
     if (play == REFUSE)
         return false;
-    k->started++;
     if (play == HANG) {
-        k->attempt = a;
+        k->attempt = k->hanging[k->started++] = a;
         return true;
     }
+    k->started++;
     if (play == SERVE)
         bring(a, a->f->sample);
     else
         a->rc = dlc_err_set(&a->err, k->rc, "source %d failed", (int)(k - fakes));
+    fetch_attempt_done(a);
+    return true;
+}
+
+/* The chunk is where it should be. */
+static bool start_in_place(struct fetch_attempt *a)
+{
+    assert_null(a->dst);
+    fake_of(a->source)->started++;
     fetch_attempt_done(a);
     return true;
 }
@@ -128,9 +140,12 @@ static void hurry(struct fetch_attempt *a)
 
 static bool repair(struct fetch_attempt *a)
 {
-    if (!fake_of(a->source)->repairs)
+    struct fake *k = fake_of(a->source);
+
+    if (!k->repairs && !k->cannot_repair)
         return false;
-    fetch_attempt_repaired(a, true);
+    k->repaired++;
+    fetch_attempt_repaired(a, k->repairs);
     return true;
 }
 
@@ -140,6 +155,20 @@ static void finished(struct fetch_attempt *a, int rc)
 
     k->finished++;
     k->finished_rc = rc;
+}
+
+/* Of the last source: it keeps copies. */
+static void offer(struct fetch *f, const void *bytes)
+{
+    assert_false(mem_index_ready(ds.index, f->sample));
+    assert_int_equal(((const unsigned char *)bytes)[f->size - 1], f->sample);
+    fakes[SOURCES - 1].offered++;
+}
+
+static void published(struct fetch *f)
+{
+    assert_true(mem_index_ready(ds.index, f->sample));
+    fakes[SOURCES - 1].published++;
 }
 
 /* ---- the world ---- */
@@ -173,6 +202,8 @@ static void set_up_sources(void)
                                            .finished = finished};
         table[i] = &sources[i];
     }
+    sources[SOURCES - 1].offer = offer;
+    sources[SOURCES - 1].published = published;
 }
 
 static const struct config config; /* prices that are 0 */
@@ -283,6 +314,9 @@ static void test_sources_in_their_order(void **state)
     assert_int_equal(fakes[0].hits, 1);
     assert_int_equal(fakes[1].asked + fakes[2].asked, 0);
     assert_int_equal(rooms, 1);
+    assert_int_equal(fakes[2].offered, 1);
+    assert_int_equal(fakes[2].published, 1);
+    assert_true(hist_percentile(&ds.prefetch.latency, 0.99) > 0); /* its time is counted */
     want(&again, 3); /* resident: no source is asked, and the answer comes at once */
     assert_int_equal(again.times, 1);
     assert_int_equal(fakes[0].asked, 1);
@@ -474,6 +508,92 @@ static void test_retry(void **state)
     assert_int_equal(fakes[1].hits, 1);
 }
 
+/* Nothing could be repaired: the next source. */
+static void test_no_repair(void **state)
+{
+    struct told t;
+
+    (void)state;
+    fakes[0] = (struct fake){.play = {FAIL, SERVE}, .rc = DLC_EDENIED, .cannot_repair = true};
+    want(&t, 1);
+    await(&t);
+    assert_int_equal(t.rc, 0);
+    assert_int_equal(fakes[0].repaired, 1);
+    assert_int_equal(fakes[0].started, 1);
+    assert_int_equal(fakes[0].finished_rc, DLC_EDENIED);
+    assert_int_equal(fakes[1].hits, 1);
+}
+
+static void test_nobody_serves(void **state)
+{
+    struct told t;
+
+    (void)state;
+    fakes[0].cannot = fakes[1].cannot = fakes[2].cannot = true;
+    want(&t, 1);
+    assert_int_equal(t.times, 1);
+    assert_int_equal(t.rc, DLC_EBUCKET);
+    assert_non_null(strstr(t.text, "no source serves sample 1"));
+}
+
+/* Of two that were late the first one is the last resort. */
+static void test_two_are_late(void **state)
+{
+    struct told t;
+
+    (void)state;
+    fakes[0] = (struct fake){.play = {HANG, SERVE}, .cancels = true, .sum = FETCH_SUM_KNOWN};
+    fakes[1] = (struct fake){.play = {HANG, SERVE}, .cancels = true};
+    fakes[2].play[0] = FAIL;
+    want(&t, 2);
+    turn(DLC_MS(300));
+    turn(DLC_MS(300));
+    await(&t);
+    assert_int_equal(t.rc, 0);
+    assert_resident(2);
+    assert_int_equal(fakes[0].started, 2);
+    assert_int_equal(fakes[1].started, 1);
+    assert_int_equal(fakes[0].late + fakes[1].late, 2);
+}
+
+/* The daemon stops while a source is late: nobody is asked again. */
+static void test_late_at_the_end(void **state)
+{
+    struct told t;
+
+    (void)state;
+    fakes[0] = (struct fake){.play = {HANG, SERVE}, .cancels = true};
+    sources[0].remote = false;
+    want(&t, 2);
+    n.stopping = true;
+    turn(DLC_MS(300));
+    assert_int_equal(t.times, 1);
+    assert_int_equal(t.rc, DLC_ECANCELED);
+    assert_int_equal(fakes[0].started, 1);
+    assert_int_equal(fakes[1].started, 0);
+}
+
+/* Late sources keep their memory, and there is no other: readers go to the bucket. */
+static void test_late_sources_hold_memory(void **state)
+{
+    struct told t[4];
+
+    (void)state;
+    fakes[0] = (struct fake){.play = {HANG, HANG, HANG, HANG}};
+    memory_set_ceiling(n.own_memory->memory, 0); /* a page is the least: four samples */
+    for (unsigned i = 0; i < 4; i++)
+        want(&t[i], i);
+    turn(DLC_MS(300));
+    for (unsigned i = 0; i < 4; i++) {
+        assert_int_equal(t[i].times, 1);
+        assert_int_equal(t[i].rc, DLC_EBYPASS);
+    }
+    assert_int_equal(fakes[1].asked, 0);
+    assert_int_equal(n.own_memory->filling, 4 * SIZE);
+    for (unsigned i = 0; i < 4; i++)
+        fetch_attempt_ended(fakes[0].hanging[i]);
+}
+
 /* Those end the fetch, whatever comes after: no room, and the end of the daemon. */
 static void test_final_errors(void **state)
 {
@@ -484,6 +604,8 @@ static void test_final_errors(void **state)
     want(&t, 1);
     await(&t);
     assert_int_equal(t.rc, DLC_EBYPASS);
+    assert_int_equal(fakes[0].finished_rc, DLC_EBYPASS);
+    assert_int_equal(fakes[0].misses + fakes[0].hits, 0); /* it had it */
     n.stopping = true;
     want(&t, 2);
     assert_int_equal(t.times, 1);
@@ -500,6 +622,7 @@ static void test_joined(void **state)
     (void)state;
     fakes[0].play[0] = HANG;
     fetch_start(&ds, 6, FETCH_MEMORY, NULL, NULL);
+    fetch_start(&ds, 6, FETCH_MEMORY, NULL, NULL); /* another prefetch */
     assert_int_equal(fakes[0].hurried, 0);
     want(&t[0], 6);
     want(&t[1], 6);
@@ -514,9 +637,124 @@ static void test_joined(void **state)
     assert_resident(6);
 }
 
+/* ---- the disk goal ---- */
+
+static int setup_disk(void **state)
+{
+    struct dlc_err err = DLC_ERR_INIT;
+    struct disk_figures f;
+    char root[256];
+
+    setup(state);
+    os_rmtree(unit_path("disk", root));
+    if (disk_open(&(struct disk_config){.root = root, .limit = MB}, &n.disk, &err) < 0)
+        fail_msg("%s", err.text);
+    do
+        disk_figures(n.disk, &f);
+    while (f.scanning);
+    ds.disk.group = disk_group(n.disk, 1, "x");
+    return 0;
+}
+
+static int teardown_disk(void **state)
+{
+    int rc = teardown(state);
+
+    disk_close(&n.disk);
+    return rc;
+}
+
+struct warm_up {
+    struct fetch_listener l;
+    unsigned times;
+    int rc;
+    uint64_t bytes;
+};
+
+static void on_end(struct fetch_listener *l, uint64_t bytes, int rc, const struct dlc_err *err)
+{
+    struct warm_up *u = dlc_container(l, struct warm_up, l);
+
+    (void)err;
+    u->times++;
+    u->rc = rc;
+    u->bytes = bytes;
+}
+
+/* What a warm-up is told. */
+static int to_disk(uint64_t sample)
+{
+    struct warm_up u = {.l.ended = on_end};
+
+    fetch_start(&ds, sample, FETCH_DISK, NULL, &u.l);
+    for (unsigned i = 0; i < 10000 && u.times == 0; i++) {
+        turn(DLC_MS(0));
+        poll(NULL, 0, u.times == 0);
+    }
+    assert_int_equal(u.times, 1);
+    assert_int_equal(u.bytes, SIZE);
+    return u.rc;
+}
+
+static bool on_disk(uint64_t sample)
+{
+    struct catalog_entry e;
+
+    assert_int_equal(catalog_get(ds.catalog, sample, &e, NULL), 0);
+    return disk_has(n.disk, dataset_chunk(&ds, e.key, e.etag));
+}
+
+/* The file of a wrong checksum goes, and the next source writes another one. */
+static void test_wrong_checksum_on_disk(void **state)
+{
+    (void)state;
+    fakes[0].sum = FETCH_SUM_CLAIMED;
+    fakes[1].sum = FETCH_SUM_NONE;
+    assert_int_equal(to_disk(3), 0);
+    assert_true(on_disk(3));
+    assert_int_equal(fakes[0].finished_rc, DLC_ECORRUPT);
+    assert_int_equal(fakes[0].misses, 1);
+    assert_int_equal(fakes[1].finished_rc, 0);
+    assert_int_equal(fakes[1].hits, 1);
+    assert_false(mem_index_ready(ds.index, 3));
+}
+
+/* A source that this node has itself, and that needs no file. */
+static void test_in_place_on_disk(void **state)
+{
+    (void)state;
+    sources[0].remote = false;
+    sources[0].start = start_in_place;
+    assert_int_equal(to_disk(3), 0);
+    assert_int_equal(fakes[0].hits, 1);
+    assert_int_equal(fakes[1].asked, 0);
+    assert_false(on_disk(3)); /* nothing was written */
+}
+
+/* The bytes came, and could not be kept: not the source's fault. */
+static void test_not_kept_on_disk(void **state)
+{
+    (void)state;
+    atomic_store(&n.ending, true);
+    assert_int_equal(to_disk(3), DLC_EBYPASS);
+    assert_false(on_disk(3));
+    assert_int_equal(fakes[0].started, 1);
+    assert_int_equal(fakes[0].finished_rc, DLC_EBYPASS);
+    assert_int_equal(fakes[0].hits + fakes[0].misses, 0);
+    assert_int_equal(fakes[1].asked, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_no_repair, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_nobody_serves, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_two_are_late, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_late_at_the_end, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_late_sources_hold_memory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_wrong_checksum_on_disk, setup_disk, teardown_disk),
+        cmocka_unit_test_setup_teardown(test_in_place_on_disk, setup_disk, teardown_disk),
+        cmocka_unit_test_setup_teardown(test_not_kept_on_disk, setup_disk, teardown_disk),
         cmocka_unit_test_setup_teardown(test_sources_in_their_order, setup, teardown),
         cmocka_unit_test_setup_teardown(test_fall_through, setup, teardown),
         cmocka_unit_test_setup_teardown(test_all_fail, setup, teardown),

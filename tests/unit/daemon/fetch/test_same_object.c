@@ -5,6 +5,7 @@
 
 #include "base/counters.h"
 #include "daemon/fetch/object_index.h"
+#include "daemon/session.h"
 
 #define N 4u
 
@@ -134,15 +135,80 @@ static void another_place(void **state)
     has->state = DATASET_READY;
 }
 
-static void another_shape_or_state(void **state)
+/* Another shape of the same bucket is another place. */
+static void assert_not_copied_from_shape(struct shape shape)
+{
+    struct dataset *ds = open_it(PARTS_SIZE, "e");
+
+    has->url.shape = shape;
+    assert_not_copied(ds, 1);
+    has->url.shape = ds->url.shape;
+    assert_true(memory_evict(n.own_memory->memory, ds->index, 1)); /* not for the next one */
+}
+
+static void another_shape(void **state)
 {
     (void)state;
-    has->url.shape.active = true;
+    assert_not_copied_from_shape((struct shape){.active = true});
+    assert_not_copied_from_shape((struct shape){.latency = DLC_MS(1)});
+    assert_not_copied_from_shape((struct shape){.jitter = DLC_MS(1)});
+    assert_not_copied_from_shape((struct shape){.bandwidth = 1});
+    assert_not_copied_from_shape((struct shape){.errors = 0.5});
+    assert_not_copied_from_shape((struct shape){.seed = 1});
+}
+
+/* (SAME-OBJECT-1) */
+static void another_tenant(void **state)
+{
+    struct dataset *ds = open_it(PARTS_SIZE, "e");
+
+    (void)state;
+    assert_int_equal(tenant_memory_get(&n.memories, "other", &ds->tenant_memory, NULL), 0);
+    mem_index_free(&ds->index);
+    assert_int_equal(mem_index_new(ds->tenant_memory->memory, N, 1, &ds->index, NULL), 0);
+    assert_not_copied(ds, 1);
+    assert_true(mem_index_ready(ds->index, 1));
+    mem_index_free(&ds->index);
+    tenant_memory_put(&ds->tenant_memory);
+    ds->tenant_memory = n.own_memory;
+    assert_int_equal(mem_index_new(n.own_memory->memory, N, 1, &ds->index, NULL), 0);
+}
+
+/* Its copy of before is still held, so that the resident one cannot be. */
+static void cannot_be_held(void **state)
+{
+    uint64_t len;
+
+    (void)state;
+    assert_non_null(memory_hold(n.own_memory->memory, has->index, 1, &len));
+    assert_true(memory_evict(n.own_memory->memory, has->index, 1));
+    fetch_start(has, 1, FETCH_MEMORY, NULL, NULL);
+    played_end_all(0);
+    assert_true(mem_index_ready(has->index, 1));
     assert_not_copied(open_it(PARTS_SIZE, "e"), 1);
-    has->url.shape.active = false;
-    has->url.shape.latency = DLC_MS(1);
-    assert_not_copied(open_it(PARTS_SIZE, "e"), 2);
-    has->url.shape.latency = DLC_MS(0);
+    memory_unhold(n.own_memory->memory, has->index, 1);
+}
+
+/* A session that bypasses the cache reads the bucket only. */
+static void bypass(void **state)
+{
+    struct dataset *ds = open_it(PARTS_SIZE, "e");
+
+    (void)state;
+    object_index_events.dataset_ready(ds);
+    fetch_ahead(&(struct session){.ds = ds, .bypasses_cache = true}, 1);
+    assert_int_equal(played.n_asked, 2);
+    played_end_all(0);
+}
+
+static void empty_sample(void **state)
+{
+    struct dataset *first = open_it(0, "e");
+
+    (void)state;
+    assert_not_copied(first, 2);
+    assert_true(mem_index_ready(first->index, 2));
+    assert_not_copied(open_it(0, "e"), 2);
 }
 
 int main(void)
@@ -151,7 +217,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(copies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_object, set_up, tear_down),
         cmocka_unit_test_setup_teardown(another_place, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(another_shape_or_state, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(another_shape, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(another_tenant, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(cannot_be_held, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(bypass, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(empty_sample, set_up, tear_down),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

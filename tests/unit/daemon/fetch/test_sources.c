@@ -556,6 +556,23 @@ static void test_credentials_came_meanwhile(void **state)
     bucket_keys_put(&ds->credentials.keys);
 }
 
+/* Whose bytes are on their way now. */
+static void test_from_bucket_now(void **state)
+{
+    struct reader r;
+
+    (void)state;
+    assert_int_equal(to_disk(2), 0);
+    want(&r, 1, NULL);
+    assert_true(fetch_from_bucket_now(ds, 1));
+    assert_false(fetch_from_bucket_now(ds, 3));
+    settle();
+    assert_false(fetch_from_bucket_now(ds, 1));
+    want(&r, 2, NULL);
+    assert_false(fetch_from_bucket_now(ds, 2)); /* the disk's */
+    settle();
+}
+
 /* ---- why readers wait ---- */
 
 static void test_stalls(void **state)
@@ -571,6 +588,8 @@ static void test_stalls(void **state)
     dlc_clock_advance(DLC_SEC(3));
     settle();
     assert_in_range(ns[STALLED_CLIENT], DLC_SEC(3).ns, DLC_SEC(30).ns);
+    assert_int_equal(s.waited.n[USAGE_stall_client_ns], ns[STALLED_CLIENT]);
+    assert_int_equal(s.waited.n[USAGE_bucket_misses], 1);
     s.reader.active = true;
     want(&r, 2, &s);
     dlc_clock_advance(DLC_SEC(3));
@@ -587,6 +606,16 @@ static void test_stalls(void **state)
     assert_true(ns[STALLED_DISK] > 0);
     assert_int_equal(counters.stall_disk_ns, was + ns[STALLED_DISK]);
     assert_int_equal(ns[STALLED_BANDWIDTH], 0);
+    assert_int_equal(s.waited.n[USAGE_stall_latency_ns], ns[STALLED_LATENCY]);
+    assert_int_equal(s.waited.n[USAGE_stall_memory_ns], ns[STALLED_MEMORY]);
+    assert_int_equal(s.waited.n[USAGE_stall_disk_ns], ns[STALLED_DISK]);
+    assert_int_equal(s.waited.n[USAGE_bucket_misses], 3);
+    assert_int_equal(s.waited.n[USAGE_disk_hits], 1);
+    assert_int_equal(unlink(file_of(4)), 0);
+    want(&r, 4, &s); /* it does not come: no tier has served it */
+    settle();
+    assert_int_equal(r.rc, DLC_ENOTFOUND);
+    assert_int_equal(s.waited.n[USAGE_bucket_misses], 3);
     dlc_list_remove(&s.link);
 }
 
@@ -606,6 +635,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_object_has_changed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_credentials, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_credentials_came_meanwhile, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_from_bucket_now, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_stalls, set_up, tear_down),
     };
 

@@ -22,6 +22,7 @@ static struct {
     unsigned char bytes[PARTS_SIZE];
     _Atomic unsigned asked, asked_for_copies;
     _Atomic bool has, ends;
+    _Atomic bool has_for_owner; /* it has what it is asked for as the owner */
 } other;
 
 static void on_sample(struct http_request *r, struct http_reply *reply, void *ctx)
@@ -34,7 +35,7 @@ static void on_sample(struct http_request *r, struct http_reply *reply, void *ct
         http_reply_header(reply, "Retry-After", "1");
         return;
     }
-    if (!other.has) {
+    if (!other.has && !(other.has_for_owner && strcmp(http_query(r, "cached"), "1") != 0)) {
         http_problem(reply, 404, "No", "it is not here");
         return;
     }
@@ -44,9 +45,20 @@ static void on_sample(struct http_request *r, struct http_reply *reply, void *ct
                       (unsigned long long)hash64(reply->data, reply->data_len));
 }
 
+static void on_health(struct http_request *r, struct http_reply *reply, void *ctx)
+{
+    (void)r;
+    (void)ctx;
+    if (other.ends)
+        http_problem(reply, 503, "Not now", "the node is ending");
+    else
+        reply->body = json_pack("{s:s}", "status", "ok");
+}
+
 static void other_open(void)
 {
     static const struct http_route routes[] = {
+        {"GET", "/v1/health", 0, on_health},
         {"GET", "/v1/peer/{dataset}/{snapshot}/samples/{i}", 0, on_sample},
         {NULL, NULL, 0, NULL},
     };
@@ -56,7 +68,7 @@ static void other_open(void)
     memset(other.bytes, 'p', sizeof(other.bytes));
     other.asked = other.asked_for_copies = 0;
     other.has = true;
-    other.ends = false;
+    other.ends = other.has_for_owner = false;
     if (http_server_open(&c, &other.server, &err) < 0)
         fail_msg("%s", err.text);
     snprintf(other.address, sizeof(other.address), "http://%s", http_server_address(other.server));
@@ -291,6 +303,63 @@ static void an_owner_ends(void **state)
     assert_int_equal(played.n_asked, 2);
 }
 
+/* It is back at the same address before any view has told of its goodbye. */
+static void an_owner_is_back_unheard(void **state)
+{
+    uint64_t sample = of_b(false), waits = counters.owner_waits;
+
+    (void)state;
+    other.ends = true;
+    view("live", true, false);
+    prefetch(sample);
+    for (int i = 0; i < 20000 && counters.owner_waits == waits; i++) {
+        played_turn(&n);
+        poll(NULL, 0, 1);
+    }
+    other.ends = false;
+    await_sample(sample);
+    assert_true(is_of_peer(sample));
+    assert_int_equal(played.n_asked, 0);
+}
+
+/* It is back while another peer is asked for a copy in its place. */
+static void an_owner_comes_back_meanwhile(void **state)
+{
+    uint64_t sample = of_b(true);
+
+    (void)state;
+    other.has = false;
+    prefetch(sample);
+    view("live", true, true);
+    other.has_for_owner = true;
+    await_sample(sample);
+    assert_true(is_of_peer(sample));
+    assert_int_equal(other.asked_for_copies, 1);
+    assert_int_equal(played.n_asked, 0);
+}
+
+/* (WAIT-OWNER-3) Others find it well each time. */
+static void an_owner_ends_whenever_it_is_asked(void **state)
+{
+    uint64_t sample = of_b(false), waits = counters.owner_waits;
+
+    (void)state;
+    other.ends = true;
+    view("live", true, false);
+    prefetch(sample);
+    for (unsigned i = 0; i < 20000 && !has(sample); i++) {
+        if (counters.owner_waits != waits)
+            peers_is_back(n.peers, "b");
+        waits = counters.owner_waits;
+        dlc_clock_advance(DLC_MS(10));
+        played_turn(&n);
+        poll(NULL, 0, 1);
+    }
+    assert_true(has(sample));
+    assert_int_equal(played.n_asked, 1);
+    assert_in_range(other.asked, 3, 12);
+}
+
 /* (WAIT-OWNER-2) A peer waits itself, and is told so if we do; who bypasses the cache does not. */
 static void some_do_not_wait(void **state)
 {
@@ -316,6 +385,28 @@ static void some_do_not_wait(void **state)
     assert_int_equal(played.n_asked, 2);
 }
 
+static int taken_rc;
+
+static void on_taken(struct waiter *w, int rc, const char *text)
+{
+    (void)w;
+    (void)text;
+    taken_rc = rc;
+}
+
+/* Who wants the copy of one peer does not wait for another. */
+static void a_copy_is_taken(void **state)
+{
+    struct waiter w = {.done = on_taken};
+
+    (void)state;
+    taken_rc = 0;
+    dlc_list_init(&w.of_fetch);
+    fetch_take(ds, of_b(false), FETCH_MEMORY, "c", &w);
+    assert_true(taken_rc < 0); /* none of these sources gives copies */
+    assert_int_equal(other.asked + played.n_asked, 0);
+}
+
 /* The daemon ends: so do waits. */
 static void nobody_waits_at_the_end(void **state)
 {
@@ -339,7 +430,11 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_owner_stays_away, set_up, tear_down),
         cmocka_unit_test_setup_teardown(others_have_copies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(an_owner_ends, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_owner_ends_whenever_it_is_asked, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_owner_is_back_unheard, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(an_owner_comes_back_meanwhile, set_up, tear_down),
         cmocka_unit_test_setup_teardown(some_do_not_wait, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_copy_is_taken, set_up, tear_down),
         cmocka_unit_test_setup_teardown(nobody_waits_at_the_end, set_up, tear_down),
     };
 

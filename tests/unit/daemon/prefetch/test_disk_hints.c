@@ -137,6 +137,7 @@ static bool goes_before(int32_t runs)
 static void assert_runs(int32_t runs)
 {
     dataset_expect(ds);
+    assert_int_equal(ds->runs, runs); /* for the memory tier */
     assert_true(goes_before(runs + 1));
     if (runs > 0)
         assert_false(goes_before(runs - 1));
@@ -146,6 +147,7 @@ static void assert_runs(int32_t runs)
 static void assert_unknown(void)
 {
     dataset_expect(ds);
+    assert_int_equal(ds->runs, POLICY_UNKNOWN);
     assert_false(goes_before(1));
     assert_true(goes_before(1000));
 }
@@ -227,6 +229,47 @@ static void test_unknown_runs(void **state)
     dlc_list_remove(&s[0].link);
 }
 
+/* A job says how many runs follow its own (DLCACHE_RUNS). */
+static void test_runs_declared(void **state)
+{
+    (void)state;
+    dataset_run_begins(ds, -1);
+    assert_int_equal(ds->runs, POLICY_UNKNOWN);
+    dataset_run_begins(ds, 3);
+    assert_int_equal(ds->runs, 3); /* nobody has announced an order */
+    assert_runs(3);
+    follow(0, 5, 0);
+    dataset_run_begins(ds, 2);
+    assert_int_equal(ds->runs, 5 + 2);
+    follow(1, 5, 0);
+    dataset_run_begins(ds, -1); /* a second rank of that run */
+    assert_int_equal(ds->runs, 5 + 5 + 2);
+    dlc_list_remove(&s[1].link);
+    dataset_run_begins(ds, -1); /* the next run begins */
+    assert_int_equal(ds->runs, 5 + 1);
+    dataset_run_begins(ds, -1);
+    assert_int_equal(ds->runs, 5);
+    dlc_list_remove(&s[0].link);
+    assert_runs(0); /* it was the last one */
+    dataset_run_begins(ds, -1);
+    assert_unknown(); /* there is another one all the same */
+}
+
+/* Of a dataset without samples there is nothing to expect. */
+static void test_runs_of_nothing(void **state)
+{
+    (void)state;
+    catalog_close(&ds->catalog);
+    ds->catalog = parts_catalog("none", 0);
+    dataset_run_begins(ds, 3);
+    assert_int_equal(ds->runs, POLICY_UNKNOWN);
+    n.cluster = cluster_new("a");
+    parts_belongs(ds, "train", "ann");
+    take_view(1, 1, 7);
+    dataset_run_begins(ds, -1);
+    assert_int_equal(ds->runs, POLICY_UNKNOWN);
+}
+
 static void test_costs(void **state)
 {
     struct policy_prices prices;
@@ -250,6 +293,9 @@ static void test_costs(void **state)
     assert_int_equal(costs, 2);
     assert_int_equal(last_number, 7);
     assert_true(fabs(last_cost - want) < 1e-9);
+    catalog_close(&ds->catalog); /* it is being listed: no catalog yet */
+    dataset_derived(ds, 8, DLC_SEC(2), 1000000);
+    assert_int_equal(last_number, 8);
 }
 
 /* Without a disk tier the cluster still wants to know what samples cost. */
@@ -417,6 +463,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_runs_of_orders, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_runs_of_the_cluster, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_unknown_runs, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_runs_declared, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_runs_of_nothing, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_costs, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_costs_without_a_disk, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_adoption, set_up, tear_down),

@@ -21,7 +21,6 @@
 #include "base/counters.h"
 #include "base/mem.h"
 #include "catalog/catalog.h"
-#include "cluster/peer/view.h"
 #include "order/order.h"
 #include "order/schedule.h"
 
@@ -385,6 +384,8 @@ static void test_waits(void **state)
     dlc_clock_advance(DLC_SEC(10));
     look(w, 0, 1); /* counts the wait so far */
     assert_in_range(f->rate.waited.ns, DLC_SEC(20).ns, DLC_SEC(25).ns);
+    assert_true(f->waiting_since.ns != 0); /* and it goes on */
+    assert_int_equal(w->ds.prefetch.n_waiting, 1);
     prefetch_waits(&w->s[0], false);
     assert_int_equal(w->ds.prefetch.n_waiting, 0);
     assert_int_equal(f->waiting_since.ns, 0);
@@ -464,6 +465,30 @@ static void test_whose_cursor(void **state)
     assert_ptr_equal(reader_state_of(&w->s[1]), &w->s[0].reader);
     prefetch_stop(&w->s[0]);
     assert_null(reader_state_of(&w->s[1]));
+}
+
+/* Among very many sessions only the first 64 are looked at: each miss asks. */
+static void test_cursor_among_many(void **state)
+{
+    static struct session many[63];
+    struct world *w = *state;
+    struct session *leader = &w->s[1];
+
+    dlc_list_remove(&leader->link);
+    for (unsigned i = 0; i < unit_count(many); i++) {
+        many[i] = (struct session){.ds = &w->ds};
+        if (i < 62)
+            dlc_list_push_tail(&w->ds.sessions, &many[i].link);
+    }
+    dlc_list_push_tail(&w->ds.sessions, &leader->link); /* the 64th */
+    leader->reader.active = true;
+    leader->reader.in_hand = 1;
+    assert_ptr_equal(reader_state_of(&w->s[0]), &leader->reader);
+    dlc_list_push_head(&w->ds.sessions, &many[62].link); /* now it is the 65th */
+    assert_null(reader_state_of(&w->s[0]));
+    leader->reader.active = false;
+    for (unsigned i = 0; i < unit_count(many); i++)
+        dlc_list_remove(&many[i].link);
 }
 
 /* A session that keeps nothing: what came for it alone leaves when its cursor has passed it. */
@@ -597,6 +622,89 @@ static void test_window(void **state)
     assert_int_equal(f->window, 2); /* at least */
 }
 
+/* Where nodes share datasets, windows take what this node need not keep for all. */
+static void test_window_beside_what_is_kept(void **state)
+{
+    struct world *w = *state;
+    struct tenant_memory *m = w->n.own_memory;
+    const struct reader_state *f = &w->s[0].reader;
+    uint64_t all = memory_usable(m->memory), holes = all / 64, room = all / 4 - holes;
+
+    w->s[0].reader.asked = w->s[1].reader.asked = N;
+    follow(w, 0, 0);
+    m->owned = all - all / 4;
+    look(w, 0, 0);
+    assert_int_equal(f->window, room / SIZE);
+    assert_true(f->short_of_memory);
+    follow(w, 1, 100);
+    look(w, 1, 100);
+    assert_int_equal(w->s[1].reader.window, 2); /* the first one has all of it, ... */
+    look(w, 0, 0);
+    assert_int_equal(f->window, room / 2 / SIZE);
+    look(w, 0, room / SIZE); /* ... until it has read that */
+    look(w, 1, 100);
+    assert_int_equal(w->s[1].reader.window, room / 2 / SIZE);
+    prefetch_stop(&w->s[1]);
+    m->owned = all - holes - 1; /* as much as can be kept: some room for windows all the same */
+    look(w, 0, 100);
+    assert_int_equal(f->window, DLC_MAX(holes / SIZE, 2));
+    m->owned = all - holes; /* more: it cannot be kept anyway */
+    look(w, 0, 101);
+    assert_int_equal(f->window, all / 2 / SIZE);
+    m->owned = holes;
+    look(w, 0, 102);
+    assert_int_equal(f->window, all / 2 / SIZE); /* half of it at most */
+}
+
+/* A node with a disk keeps less in memory for the others. */
+static void test_window_with_a_disk(void **state)
+{
+    struct world *w = *state;
+    struct tenant_memory *m = w->n.own_memory;
+    uint64_t all = memory_usable(m->memory);
+
+    w->s[0].reader.asked = N;
+    follow(w, 0, 0);
+    w->n.disk = (struct disk *)w; /* not looked at */
+    m->owned = all - all / 16;
+    look(w, 0, 0);
+    assert_int_equal(w->s[0].reader.window, all / 8 / SIZE);
+    w->n.disk = NULL;
+}
+
+/* The clock of a dataset is compared with that of others, where others are read. */
+static void test_clock_beside_others(void **state)
+{
+    struct world *w = *state;
+    struct dlc_mono begin;
+
+    follow(w, 0, 0);
+    begin = w->ds.clock.anchored;
+    turn(w, DLC_SEC(20));
+    turn(w, DLC_SEC(20));
+    assert_int_equal(w->ds.clock.anchored.ns, begin.ns);
+    w->n.own_memory->n_reading++; /* in the same memory */
+    turn(w, DLC_SEC(20));
+    assert_true(w->ds.clock.anchored.ns > begin.ns);
+    w->n.own_memory->n_reading--;
+}
+
+/* A relaxed order: nothing is fetched before the client knows that it is settled. */
+static void test_relaxed_order(void **state)
+{
+    const struct order_spec spec = {.kind = ORDER_SEQUENTIAL, .n = N};
+    struct world *w = *state;
+    struct schedule *t = schedule_new(&spec, 0, 0, NULL);
+
+    assert_non_null(t);
+    prefetch_start(&w->s[0], t, 0, true);
+    assert_true(w->s[0].reader.swapping);
+    assert_int_equal(atomic_load(&hdr(w, 0)->horizon), 64);
+    follow(w, 0, 0);
+    assert_false(w->s[0].reader.swapping);
+    assert_int_equal(atomic_load(&hdr(w, 0)->horizon), 0);
+}
+
 static void assert_sums(const struct world *w)
 {
     uint64_t ahead = 0, reading = 0;
@@ -640,27 +748,6 @@ static void test_sums_of_windows(void **state)
     assert_true(dlc_list_empty(&w->n.following));
 }
 
-/* In a cluster all datasets are looked at now and then, not by each look at a cursor. */
-static void test_owned_is_counted_seldom(void **state)
-{
-    struct world *w = *state;
-    uint64_t before = atomic_load(&counters.window_passes);
-
-    w->n.cluster = cluster_new("a");
-    follow(w, 0, 0);
-    for (unsigned i = 1; i < 50; i++)
-        look(w, 0, i);
-    assert_int_equal(atomic_load(&counters.window_passes) - before, 1);
-    pass_time(w, DLC_MS(100));
-    for (unsigned i = 50; i < 100; i++)
-        look(w, 0, i);
-    assert_int_equal(atomic_load(&counters.window_passes) - before, 2);
-    follow(w, 1, 0); /* the dataset had one already */
-    look(w, 1, 0);
-    assert_int_equal(atomic_load(&counters.window_passes) - before, 2);
-    cluster_free(&w->n.cluster);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -670,11 +757,15 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_victims, setup_few, teardown),
         cmocka_unit_test_setup_teardown(test_idle, setup, teardown),
         cmocka_unit_test_setup_teardown(test_window, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_window_beside_what_is_kept, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_window_with_a_disk, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_clock_beside_others, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_relaxed_order, setup, teardown),
         cmocka_unit_test_setup_teardown(test_sums_of_windows, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_owned_is_counted_seldom, setup, teardown),
         cmocka_unit_test_setup_teardown(test_waits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lists, setup, teardown),
         cmocka_unit_test_setup_teardown(test_whose_cursor, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cursor_among_many, setup, teardown),
         cmocka_unit_test_setup_teardown(test_keeps_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(test_looks_by_itself, setup, teardown),
         cmocka_unit_test_setup_teardown(test_looks_often, setup, teardown),

@@ -57,6 +57,21 @@ static void test_moves_all_the_time(void **state)
     assert_rate(&r, 500);
 }
 
+/* A step lasts 20 ms at least. */
+static void test_shortest_step(void **state)
+{
+    struct rate r = {0};
+
+    (void)state;
+    rate_update(&r, 1, false, now);
+    now = dlc_mono_add(now, (struct dlc_dur){RATE_SPAN.ns - 1});
+    rate_update(&r, 1, false, now);
+    assert_true(r.per_s == 0);
+    now.ns++;
+    rate_update(&r, 1, false, now);
+    assert_rate(&r, 2 / 0.02);
+}
+
 /* Whatever the batch and the step: right after two of them, and it stays so between moves. */
 static void test_moves_in_batches(void **state)
 {
@@ -178,6 +193,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(test_moves_all_the_time, setup),
+        cmocka_unit_test_setup(test_shortest_step, setup),
         cmocka_unit_test_setup(test_moves_in_batches, setup),
         cmocka_unit_test_setup(test_halves, setup),
         cmocka_unit_test_setup(test_waits_do_not_count, setup),

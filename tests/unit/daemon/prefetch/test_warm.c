@@ -252,18 +252,47 @@ static void test_memory_is_full(void **state)
     (void)state;
     played.at_once = true;
     memory_set_ceiling(n.own_memory->memory, (uint64_t)1 << 20);
+    order(ds, FETCH_MEMORY, N - 2, 2);
     order(ds, FETCH_MEMORY, 0, N);
     turns(N / 256 + 1);
-    assert_int_equal(last.times, 1);
+    assert_int_equal(last.times, 2);
     assert_int_equal(last.failed, 0);
     memory_figures(n.own_memory->memory, &m);
-    assert_int_equal(mem_index_resident(ds->index), last.done);
+    assert_int_equal(mem_index_resident(ds->index), last.done); /* with those that were here */
     assert_int_equal(last.left, N - last.done);
     assert_true(m.used + PARTS_SIZE > m.ceiling - m.ceiling / 16);
     assert_true(m.used - 1024 + PARTS_SIZE <= m.ceiling - m.ceiling / 16);
-    order(ds, FETCH_MEMORY, last.done - 5, 5); /* those are here: no room is needed */
-    assert_int_equal(last.times, 2);
+    order(ds, FETCH_MEMORY, last.done - 7, 5); /* those are here: no room is needed */
+    assert_int_equal(last.times, 3);
     assert_int_equal(last.done, 5);
+}
+
+/* A sample that does not fit ends the walk, even if smaller ones follow. */
+static void test_one_does_not_fit(void **state)
+{
+    struct catalog_builder *b = catalog_builder_new();
+    char path[256], key[20];
+    struct catalog *c = NULL;
+    struct dataset *ds;
+
+    (void)state;
+    for (unsigned i = 0; i < N; i++) {
+        snprintf(key, sizeof(key), "s%06u", i);
+        assert_int_equal(
+            catalog_builder_add(b, key, strlen(key), i == 100 ? ROOM : PARTS_SIZE, "e", NULL), 0);
+    }
+    assert_int_equal(catalog_builder_finish(b, unit_path("c", path), "s3://data/p/", NULL), 0);
+    catalog_builder_free(&b);
+    assert_int_equal(catalog_load(path, &c, NULL), 0);
+    ds = played_dataset(&n, "a", N);
+    catalog_close(&ds->catalog);
+    ds->catalog = c;
+    played.at_once = true;
+    order(ds, FETCH_MEMORY, 0, N);
+    turns(N / 256 + 1);
+    assert_int_equal(last.times, 1);
+    assert_int_equal(last.done, 100);
+    assert_int_equal(last.left, N - 100);
 }
 
 /* The rest goes to disk, until the disk takes no more. */
@@ -298,6 +327,29 @@ static void test_rest_to_disk(void **state)
     assert_int_equal(last.left, 3);
 }
 
+/* Each fetch to disk has a file mapped: 512 at once, of two warm-ups too. Nothing is left out. */
+static void test_files_at_once(void **state)
+{
+    struct dataset *ds = played_dataset(&n, "a", N);
+
+    (void)state;
+    use_disk();
+    order(ds, FETCH_DISK, 0, 400);
+    order(ds, FETCH_DISK, 400, 400);
+    await_asked(512);
+    turns(20);
+    assert_int_equal(played.n_asked, 512);
+    played.at_once = true;
+    played_end_all(0);
+    for (unsigned i = 0; i < 10000 && last.times < 2; i++) {
+        played_turn(&n);
+        poll(NULL, 0, last.times < 2);
+    }
+    assert_int_equal(last.times, 2);
+    assert_int_equal(last.left + last.failed, 0);
+    assert_int_equal(played.n_asked, 800);
+}
+
 /* No room is counted. Without a disk the walk goes on: memory may have room again. */
 static void test_no_room(void **state)
 {
@@ -323,15 +375,24 @@ static void test_disk_is_full(void **state)
 
     (void)state;
     use_disk();
+    played.at_once = true;
+    order(ds, FETCH_DISK, N - 1, 1);
+    for (unsigned i = 0; i < 10000 && last.times == 0; i++) {
+        played_turn(&n);
+        poll(NULL, 0, last.times == 0);
+    }
+    assert_int_equal(last.done, 1);
+    played.at_once = false;
     order(ds, FETCH_MEMORY, 0, N);
     assert_int_equal(played.n_held, 256);
     played_end(played.held[--played.n_held], DLC_EBYPASS);
     turns(3);
-    assert_int_equal(played.n_asked, 256);
+    assert_int_equal(played.n_asked, 1 + 256);
     played_end_all(DLC_EBUCKET);
-    assert_int_equal(last.times, 1);
+    assert_int_equal(last.times, 2);
+    assert_int_equal(last.done, 1); /* it is there */
     assert_int_equal(last.failed, 255);
-    assert_int_equal(last.left, N - 255);
+    assert_int_equal(last.left, N - 1 - 255);
 }
 
 /* ---- what a client is told ---- */
@@ -434,7 +495,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_cut, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_not_too_many, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_memory_is_full, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_one_does_not_fit, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_rest_to_disk, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_files_at_once, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_room, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_disk_is_full, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_answer, set_up, tear_down),
