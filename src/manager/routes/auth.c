@@ -229,6 +229,8 @@ static int request_caller(struct api *api, const char *token, bool joins, struct
     if (rc == 0) {
         out->role = ROLE_NODE;
         out->joins = n.joins;
+        out->credential_due = n.due;
+        out->credential_life = n.life;
         memcpy(out->node, n.node, sizeof(out->node));
     }
     return rc;
@@ -238,14 +240,29 @@ static void refuse_token(struct api *api, struct http_request *r, struct http_re
                          const struct dlc_err *err)
 {
     if (err->code == DLC_EDENIED)
-        http_problem(reply, 401, "Unknown token",
-                     "%s; send Authorization: Bearer with a token that `dlcache tenant` or the "
-                     "manager's directory gave",
-                     err->text);
+        http_problem(
+            reply, 401, "Unknown token", "%s%s", err->text,
+            looks_like_token(r->token)
+                ? "; `dlcache tenant token NAME` makes a tenant a new one, that of admins is "
+                  "in admin.token of the manager's directory"
+                : "");
     else if (!looks_like_token(r->token))
         http_problem(reply, 503, "Not known yet", "%s", err->text);
     else
         reply_store_error(api, r, reply, err);
+}
+
+/* A token of another role: roles are those that may. */
+static void refuse_role(uint32_t roles, struct http_reply *reply)
+{
+    http_problem(reply, 403, "Not allowed",
+                 "a token of role %s may not do this: it takes that of %s%s%s%s%s",
+                 role_name(current.who.role), (roles & ROLE_ADMIN) != 0 ? "an admin" : "",
+                 (roles & ROLE_ADMIN) != 0 && (roles & ROLE_TENANT) != 0 ? " or " : "",
+                 (roles & ROLE_TENANT) != 0 ? "a tenant" : "",
+                 (roles & (ROLE_ADMIN | ROLE_TENANT)) != 0 && (roles & ROLE_NODE) != 0 ? " or "
+                                                                                       : "",
+                 (roles & ROLE_NODE) != 0 ? "a node (`dlcache node join-token NAME`)" : "");
 }
 
 /* An admin may act for a tenant, and has the tenant's rights for this request alone: the operator
@@ -356,8 +373,7 @@ bool auth_check(struct http_request *r, const struct http_route *route, struct h
     if (!act_as_tenant(r, reply))
         return false;
     if ((current.who.role & roles) == 0) {
-        http_problem(reply, 403, "Not allowed", "a token of role %s may not do this",
-                     role_name(current.who.role));
+        refuse_role(roles, reply);
         return false;
     }
     if (!check_node(r, route, reply) || !check_store(api, route, reply))

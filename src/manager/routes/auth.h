@@ -70,7 +70,9 @@ struct caller {
     char object[NAME_MAX_LEN + 1];   /* id of the dataset that the request is about; "": none yet */
     char node[NAME_MAX_LEN + 1];     /* of role ROLE_NODE: that it is the token of; "": of all */
     bool joins;                      /* the token lets that node join, and nothing else */
-    char token_id[TOKEN_ID_LEN + 1]; /* of joins: its document; "": a reviewer vouches for it */
+    char token_id[TOKEN_ID_LEN + 1]; /* of one node: its document; "": a reviewer vouches for it */
+    bool credential_due;             /* the credential of that node ends soon */
+    struct dlc_dur credential_life;  /* its whole life; 0: without an end */
 };
 
 /* The caller that the check has identified; valid in handlers, on their thread. */

@@ -143,7 +143,7 @@ void route_dataset_evict(struct http_request *r, struct http_reply *reply, void 
     n = jobs_count(api->tables, d.id);
     if (n > 0 && !force)
         http_problem(reply, 409, "In use",
-                     "%zu jobs run or wait on dataset %s; end them first, or use force", n,
+                     "%zu jobs run or wait on dataset %s; end them first, or force it (--force)", n,
                      dataset_doc_name(&d));
     else
         send_and_reply(api, r, &d, NULL, dataset_command(&d, "evict", tier), reply);

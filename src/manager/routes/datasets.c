@@ -439,7 +439,7 @@ void route_datasets_delete(struct http_request *r, struct http_reply *reply, voi
     n = jobs_count(api->tables, d.id);
     if (n > 0 && !force) {
         http_problem(reply, 409, "In use",
-                     "%zu jobs run or wait on dataset %s; end them first, or use force", n,
+                     "%zu jobs run or wait on dataset %s; end them first, or force it (--force)", n,
                      dataset_doc_name(&d));
     } else if (delete_this(api, &d, expect, &err) < 0) {
         reply_store_error(api, r, reply, &err);

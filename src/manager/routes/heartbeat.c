@@ -11,6 +11,7 @@
 #include "manager/routes/api.h"
 #include "manager/routes/auth.h"
 #include "manager/routes/json_fields.h"
+#include "manager/routes/node_join_token.h"
 #include "manager/routes/nodes.h"
 #include "manager/routes/route_util.h"
 #include "manager/store/wall_time.h"
@@ -338,6 +339,7 @@ void route_nodes_heartbeat(struct http_request *r, struct http_reply *reply, voi
         json_object_set_new(answer, "usage",
                             json_pack("{s:O, s:O}", "id", json_object_get(usage, "id"), "seq",
                                       json_object_get(usage, "seq")));
+    node_credential_renew(api, r, name, answer);
     nodes_reply(api, name, view, answer, 200, 0, reply);
 out:
     json_decref(usage);

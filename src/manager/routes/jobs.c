@@ -70,8 +70,23 @@ static json_t *ended_json(struct api *api, const struct store_doc *d, const stru
     json_object_set_new(out, "reason", json_string(json_text_at(d->body, "why")));
     usage_of_json(&u, json_object_get(d->body, "usage"));
     add_usage(out, &u, d->body, json_int_at(d->body, "ended_ms"));
+    json_object_set_new(out, "usage_final", json_boolean(ended_job_is_settled(d)));
     names_show(api, who, out, "dataset");
     return out;
+}
+
+/* What nodes have reported since it ended, too. */
+static void add_newest_usage(struct api *api, json_t *out, const struct store_doc *d)
+{
+    json_t *usage = NULL;
+    struct usage u;
+
+    if (!ended_job_is_settled(d) && ended_job_usage(api->tables->store, d, &usage, NULL) == 0 &&
+        usage != NULL) {
+        usage_of_json(&u, usage);
+        add_usage(out, &u, d->body, json_int_at(d->body, "ended_ms"));
+    }
+    json_decref(usage);
 }
 
 /* Why a job waits or was refused, and what a person can do. */
@@ -248,6 +263,7 @@ void route_jobs_show(struct http_request *r, struct http_reply *reply, void *ctx
     }
     out = ended ? ended_json(api, &d, caller_of(r)) : job_json(&d);
     if (ended) {
+        add_newest_usage(api, out, &d);
         json_object_set_new(out, "live", json_object());
     } else {
         job_add_reason(api, out);

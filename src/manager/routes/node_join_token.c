@@ -11,18 +11,37 @@
 
 #define LIFE_S     3600
 #define LIFE_MAX_S (30 * 86400)
+/* Lives of certificates that the credential of a machine lasts: so long it may be off without an
+ * admin. A pod has the token of its account, and needs none longer than its certificate. */
+#define LIVES_OF_A_MACHINE 15
 
-/* A new token in *out, which is stored by its hash. */
-static int make(struct api *api, const char *node, struct dlc_dur life,
-                char out[static TOKEN_LEN + 1], struct dlc_err *err)
+/* A new token in *out, whose document is to have this id. */
+static void make(char out[static TOKEN_LEN + 1], char id[static TOKEN_ID_LEN + 1])
 {
     unsigned char hash[SHA256_LEN];
-    char id[TOKEN_ID_LEN + 1];
 
     token_new(out);
     token_hash(out, hash);
     token_doc_id(hash, id);
-    return node_token_put(api->tables, id, node, life, err);
+}
+
+static int add_credential(struct api *api, const char *node, struct dlc_dur life, json_t *answer,
+                          struct dlc_err *err)
+{
+    char token[TOKEN_LEN + 1], id[TOKEN_ID_LEN + 1];
+    int rc;
+
+    make(token, id);
+    rc = node_token_put_credential(api->tables, id, node, life, err);
+    if (rc == 0)
+        json_object_set_new(answer, "credential", json_string(token));
+    OPENSSL_cleanse(token, sizeof(token));
+    return rc;
+}
+
+static struct dlc_dur life_of_machine(const struct api *api)
+{
+    return (struct dlc_dur){LIVES_OF_A_MACHINE * api->certificate_life.ns};
 }
 
 void route_nodes_join_token(struct http_request *r, struct http_reply *reply, void *ctx)
@@ -32,7 +51,7 @@ void route_nodes_join_token(struct http_request *r, struct http_reply *reply, vo
     uint64_t life = LIFE_S;
     const struct field fields[] = {{"life_s", FIELD_U64, false, LIFE_MAX_S, &life}, {NULL}};
     struct dlc_err err = DLC_ERR_INIT;
-    char token[TOKEN_LEN + 1];
+    char token[TOKEN_LEN + 1], id[TOKEN_ID_LEN + 1];
 
     if (name == NULL || !read_body(r, fields, reply))
         return;
@@ -40,7 +59,8 @@ void route_nodes_join_token(struct http_request *r, struct http_reply *reply, vo
         refuse_field(reply, "", "life_s", "must be 1 or more");
         return;
     }
-    if (make(api, name, DLC_SEC((int64_t)life), token, &err) < 0)
+    make(token, id);
+    if (node_token_put_join(api->tables, id, name, DLC_SEC((int64_t)life), &err) < 0)
         reply_store_error(api, r, reply, &err);
     else
         reply_doc(
@@ -76,19 +96,32 @@ bool node_join_token_use(struct api *api, struct http_request *r, const char *in
 bool node_join_token_answer(struct api *api, struct http_request *r, const char *node,
                             json_t *answer, struct http_reply *reply)
 {
+    const struct caller *who = caller_of(r);
+    bool is_pod = who->token_id[0] == '\0';
     struct dlc_err err = DLC_ERR_INIT;
-    char token[TOKEN_LEN + 1];
     int rc;
 
-    if (!caller_of(r)->joins)
+    if (!who->joins)
         return true;
-    rc = make(api, node, DLC_MS(0), token, &err);
-    if (rc == 0) {
-        json_object_set_new(answer, "credential", json_string(token));
+    rc = add_credential(api, node, is_pod ? api->certificate_life : life_of_machine(api), answer,
+                        &err);
+    if (rc == 0)
         log_info("node %s joined by a token of its own", node);
-    } else {
+    else
         reply_store_error(api, r, reply, &err);
-    }
-    OPENSSL_cleanse(token, sizeof(token));
     return rc == 0;
+}
+
+void node_credential_renew(struct api *api, struct http_request *r, const char *node,
+                           json_t *answer)
+{
+    const struct caller *who = caller_of(r);
+    struct dlc_dur life = who->credential_life.ns > 0 ? who->credential_life : life_of_machine(api);
+    struct dlc_err err = DLC_ERR_INIT;
+
+    if (!who->credential_due)
+        return;
+    if (node_token_replace(api->tables, who->token_id, life, &err) < 0 ||
+        add_credential(api, node, life, answer, &err) < 0)
+        log_warn("node %s gets no new credential now: %s", node, err.text);
 }

@@ -18,6 +18,10 @@ bool node_join_token_use(struct api *api, struct http_request *r, const char *in
 /* The same for its answer: adds "credential", by which the node is known from now on. */
 bool node_join_token_answer(struct api *api, struct http_request *r, const char *node,
                             json_t *answer, struct http_reply *reply);
+/* Adds one to the answer to a heartbeat whose caller has one that ends soon. If the store cannot
+ * take it: with a later heartbeat. */
+void node_credential_renew(struct api *api, struct http_request *r, const char *node,
+                           json_t *answer);
 
 http_handler_f route_nodes_join_token;
 

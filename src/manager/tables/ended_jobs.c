@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "manager/store/wall_time.h"
+#include "manager/tables/accounting.h"
 #include "manager/tables/documents.h"
 #include "manager/tables/job_doc.h"
 #include "manager/tables/tables.h"
@@ -21,7 +22,7 @@ struct ended_job {
     char id[20];
     char tenant[NAME_MAX_LEN + 1];
     char *of; /* TENANT/NAME of its dataset */
-    int64_t created_ms, ended_ms;
+    int64_t ended_ms;
     bool settled;
     struct dlc_mono read; /* as struct job; 0: not known */
 };
@@ -47,8 +48,7 @@ static void remove_locked(struct tables *t, const char *id)
 
 static void ended_job_init(struct ended_job *e, const struct store_doc *d)
 {
-    *e = (struct ended_job){.created_ms = json_int_at(d->body, "created_ms"),
-                            .ended_ms = json_int_at(d->body, "ended_ms"),
+    *e = (struct ended_job){.ended_ms = json_int_at(d->body, "ended_ms"),
                             .settled = json_true_at(d->body, "settled")};
     snprintf(e->id, sizeof(e->id), "%s", d->id);
     snprintf(e->tenant, sizeof(e->tenant), "%s", d->tenant);
@@ -93,20 +93,42 @@ size_t ended_jobs_readers(struct tables *t, const char *of, char (*ids)[20], siz
 
 /* ---- (ENDED-3) ---- */
 
-json_t *ended_job_due(struct tables *t, int64_t now_ms)
+bool ended_job_due(struct tables *t, int64_t now_ms, char id[static 20])
 {
-    json_t *due = NULL;
+    bool due = false;
 
     dlc_mtx_lock(&t->mtx);
-    for (size_t i = t->ended.n; i-- > 0 && due == NULL;) {
+    for (size_t i = t->ended.n; i-- > 0 && !due;) {
         const struct ended_job *e = &t->ended.list[i];
 
-        if (!e->settled && e->ended_ms + SETTLE_MS < now_ms)
-            due = json_pack("{s:s, s:s, s:I}", "id", e->id, "of", e->of, "created_ms",
-                            (json_int_t)e->created_ms);
+        due = !e->settled && e->ended_ms + SETTLE_MS < now_ms;
+        if (due)
+            memcpy(id, e->id, sizeof(e->id));
     }
     dlc_mtx_unlock(&t->mtx);
     return due;
+}
+
+bool ended_job_is_settled(const struct store_doc *job)
+{
+    return json_true_at(job->body, "settled");
+}
+
+int ended_job_usage(struct store *s, const struct store_doc *job, json_t **out, struct dlc_err *err)
+{
+    struct account_query q = {.by = BY_JOB, .tenant = job->tenant};
+    char since[DAY_LEN + 1];
+    char *key = mem_fmt("%s/%s/%s", job->tenant, json_text_at(job->body, "dataset"), job->id);
+    json_t *sums = NULL;
+    int rc;
+
+    accounting_day(json_int_at(job->body, "created_ms"), since);
+    q.since = since;
+    rc = accounting_sum(s, &q, &sums, err);
+    *out = rc == 0 ? json_incref(json_object_get(sums, key)) : NULL;
+    json_decref(sums);
+    mem_free(&key);
+    return rc;
 }
 
 static int set_usage(struct store_doc *d, void *arg, struct dlc_err *err)

@@ -155,25 +155,23 @@ static void tell_runs(struct tables *t)
 /* (ENDED-3), one at a time: it reads the accounts since the job was made. */
 static void settle_ended(struct tables *t)
 {
-    json_t *due = ended_job_due(t, wall_ms()), *sums = NULL;
-    struct account_query q = {.by = BY_JOB};
+    struct store_doc d = STORE_DOC_INIT;
     struct dlc_err err = DLC_ERR_INIT;
-    char since[DAY_LEN + 1], *key;
+    json_t *usage = NULL;
+    char id[20];
     int rc;
 
-    if (due == NULL)
+    if (!ended_job_due(t, wall_ms(), id))
         return;
-    accounting_day(json_int_at(due, "created_ms"), since);
-    q.since = since;
-    rc = accounting_sum(t->store, &q, &sums, &err);
-    key = mem_fmt("%s/%s", json_text_at(due, "of"), json_text_at(due, "id"));
+    rc = store_get(t->store, STORE_ENDED, id, &d, &err);
     if (rc == 0)
-        rc = ended_job_settle(t, json_text_at(due, "id"), json_object_get(sums, key), &err);
+        rc = ended_job_usage(t->store, &d, &usage, &err);
+    if (rc == 0 || rc == DLC_ENOTFOUND)
+        rc = ended_job_settle(t, id, usage, &err);
     if (rc < 0)
-        log_warn("the usage of job %s is not final yet: %s", json_text_at(due, "id"), err.text);
-    mem_free(&key);
-    json_decref(sums);
-    json_decref(due);
+        log_warn("the usage of job %s is not final yet: %s", id, err.text);
+    json_decref(usage);
+    store_doc_release(&d);
 }
 
 void jobs_tick(struct tables *t, struct dlc_mono now)

@@ -29,7 +29,7 @@ static json_t *commands_of(struct store_doc *d)
     return commands;
 }
 
-/* Alike in all but the number. */
+/* Alike in all but the number and the mark. */
 static bool same_command(const json_t *a, const json_t *b)
 {
     json_t *x = json_copy((json_t *)a), *y = json_copy((json_t *)b);
@@ -37,6 +37,8 @@ static bool same_command(const json_t *a, const json_t *b)
 
     json_object_del(x, "id");
     json_object_del(y, "id");
+    json_object_del(x, "mark");
+    json_object_del(y, "mark");
     same = json_equal(x, y) == 1;
     json_decref(x);
     json_decref(y);
@@ -98,23 +100,33 @@ static bool same_tenant(const json_t *a, const json_t *b)
     return json_string_length(x) > 0 && json_equal(x, y) == 1;
 }
 
+static bool of_one_dataset(const json_t *a, const json_t *b)
+{
+    return json_equal(json_object_get(a, "dataset"), json_object_get(b, "dataset")) == 1;
+}
+
 static int add_command(struct store_doc *d, void *arg, struct dlc_err *err)
 {
     const struct command_add *g = arg;
     json_t *commands = commands_of(d);
     bool evicts = is_eviction(g->command);
     size_t alike = 0, theirs = 0;
+    bool there = false;
 
     for (size_t i = 0; i < json_array_size(commands); i++) {
         const json_t *o = json_array_get(commands, i);
 
         if (same_command(o, g->command) && !is_finishing(g->t, o))
-            return 1;
+            there = true;
+        if (is_eviction(o) != evicts && of_one_dataset(o, g->command))
+            there = false; /* it undoes what came before it */
         if (is_eviction(o) != evicts)
             continue;
-        alike += json_equal(json_object_get(o, "dataset"), json_object_get(g->command, "dataset"));
+        alike += of_one_dataset(o, g->command);
         theirs += same_tenant(o, g->command);
     }
+    if (there)
+        return 1;
     if (alike >= COMMANDS_OF_DATASET && !evicts)
         return dlc_err_set(
             err, DLC_ENOSPACE,
@@ -133,16 +145,22 @@ static int add_command(struct store_doc *d, void *arg, struct dlc_err *err)
     return json_array_append(commands, g->command) < 0 ? DLC_ENOMEM : 0;
 }
 
+static void random_hex(char text[static 17])
+{
+    unsigned char random[8];
+
+    dlc_check(RAND_bytes(random, sizeof(random)) == 1);
+    str_hex(random, sizeof(random), text);
+}
+
 int command_send(struct tables *t, const char *node, json_t *command, struct dlc_err *err)
 {
     struct command_add g = {t, command};
     struct store_doc d = STORE_DOC_INIT;
-    unsigned char random[8];
-    char id[2 * sizeof(random) + 1];
+    char id[17];
     int rc;
 
-    dlc_check(RAND_bytes(random, sizeof(random)) == 1);
-    str_hex(random, sizeof(random), id);
+    random_hex(id);
     json_object_set_new(command, "id", json_string(id));
     rc = document_change(t, STORE_NODE, node, STORE_ANY, add_command, &g, &d, err);
     if (rc == 0)
@@ -155,10 +173,15 @@ int command_send(struct tables *t, const char *node, json_t *command, struct dlc
 int command_send_all(struct tables *t, const json_t *nodes, json_t *command, struct dlc_err *err)
 {
     bool lasts = is_eviction(command); /* what is away has it on disk yet */
+    char mark[17];
     struct node_info *info = NULL;
     size_t n = nodes_list(t, &info);
     int rc = 0;
 
+    if (lasts && nodes == NULL) { /* those that know it take no copies from those that do not */
+        random_hex(mark);
+        json_object_set_new(command, "mark", json_string(mark));
+    }
     for (size_t i = 0; i < n && rc == 0; i++) {
         bool gone = info[i].state == NODE_GONE;
 

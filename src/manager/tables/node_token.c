@@ -12,16 +12,32 @@
 #include "manager/tables/node_revocation.h"
 #include "manager/tables/tables.h"
 
-#define PAGE 256
+#define PAGE     256
+#define AGAIN_MS 60000 /* until a node whose answer was lost is given another one */
+
+/* Fields: node, generation, instance; until_ms: end of a join token, 0: a credential; expires_ms and
+ * life_ms: of a credential; replaced_ms: when its node was last given another one. */
+static int64_t number(const json_t *body, const char *field)
+{
+    return json_integer_value(json_object_get(body, field));
+}
 
 static bool counts(struct tables *t, const json_t *body)
 {
     const char *node = json_text_at(body, "node");
-    json_int_t until = json_integer_value(json_object_get(body, "until_ms"));
-    json_int_t generation = json_integer_value(json_object_get(body, "generation"));
+    int64_t now = wall_ms(), until = number(body, "until_ms"), end = number(body, "expires_ms");
+    int64_t generation = number(body, "generation");
 
-    return str_is_name(node) && (until == 0 || wall_ms() < until) && generation >= 0 &&
-           !revocations_refuse(t, node, (uint32_t)generation);
+    return str_is_name(node) && (until == 0 || now < until) && (end == 0 || now < end) &&
+           generation >= 0 && !revocations_refuse(t, node, (uint32_t)generation);
+}
+
+static bool is_due(const json_t *body)
+{
+    int64_t now = wall_ms(), end = number(body, "expires_ms"), life = number(body, "life_ms");
+    int64_t replaced = number(body, "replaced_ms");
+
+    return (end == 0 || now >= end - life / 2) && (replaced == 0 || now - replaced >= AGAIN_MS);
 }
 
 int node_token_get(struct tables *t, const char *id, struct node_token *out)
@@ -34,27 +50,64 @@ int node_token_get(struct tables *t, const char *id, struct node_token *out)
         rc = DLC_EDENIED;
     } else if (rc == 0) {
         snprintf(out->node, sizeof(out->node), "%s", json_text_at(d.body, "node"));
-        out->joins = json_integer_value(json_object_get(d.body, "until_ms")) != 0;
+        out->joins = number(d.body, "until_ms") != 0;
+        out->due = !out->joins && is_due(d.body);
+        out->life = DLC_MS(number(d.body, "life_ms"));
     }
     store_doc_release(&d);
     return rc;
 }
 
-int node_token_put(struct tables *t, const char *id, const char *node, struct dlc_dur life,
-                   struct dlc_err *err)
+static int put(struct tables *t, const char *id, const char *node, struct dlc_dur life, bool joins,
+               struct dlc_err *err)
 {
     struct store_doc d = {(char *)(uintptr_t)id, (char *)"", NULL, 0};
+    json_int_t life_ms = life.ns / 1000000, end = wall_ms() + life_ms;
     uint32_t generation;
     int rc = revocations_generation(t, node, &generation, err);
 
     if (rc < 0)
         return rc;
     d.body = json_pack("{s:s, s:I, s:I, s:s}", "node", node, "generation", (json_int_t)generation,
-                       "until_ms", (json_int_t)(life.ns > 0 ? wall_ms() + life.ns / 1000000 : 0),
-                       "instance", "");
+                       "until_ms", joins ? end : 0, "instance", "");
+    if (!joins) {
+        json_object_set_new(d.body, "expires_ms", json_integer(end));
+        json_object_set_new(d.body, "life_ms", json_integer(life_ms));
+    }
     rc = store_put(t->store, STORE_MANAGER, &d, STORE_NEW, err);
     json_decref(d.body);
     return rc;
+}
+
+int node_token_put_join(struct tables *t, const char *id, const char *node, struct dlc_dur life,
+                        struct dlc_err *err)
+{
+    return put(t, id, node, life, true, err);
+}
+
+int node_token_put_credential(struct tables *t, const char *id, const char *node,
+                              struct dlc_dur life, struct dlc_err *err)
+{
+    return put(t, id, node, life, false, err);
+}
+
+static int set_replaced(struct store_doc *d, void *arg, struct dlc_err *err)
+{
+    const struct dlc_dur *life = arg;
+    int64_t now = wall_ms();
+
+    (void)err;
+    json_object_set_new(d->body, "replaced_ms", json_integer(now));
+    if (number(d->body, "expires_ms") == 0) {
+        json_object_set_new(d->body, "expires_ms", json_integer(now + life->ns / 1000000));
+        json_object_set_new(d->body, "life_ms", json_integer(life->ns / 1000000));
+    }
+    return 0;
+}
+
+int node_token_replace(struct tables *t, const char *id, struct dlc_dur life, struct dlc_err *err)
+{
+    return document_change(t, STORE_MANAGER, id, STORE_ANY, set_replaced, &life, NULL, err);
 }
 
 static int bind_instance(struct store_doc *d, void *arg, struct dlc_err *err)

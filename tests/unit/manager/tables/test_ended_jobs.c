@@ -87,20 +87,25 @@ static void test_a_tenant_has_so_many(void **state)
 static void test_usage_is_settled(void **state)
 {
     struct tables *t = start(state);
-    json_t *due, *usage = json_pack("{s:i}", "samples", 9);
+    json_t *usage = json_pack("{s:i}", "samples", 9), *newest;
     struct store_doc d = STORE_DOC_INIT;
+    char id[20];
 
     end(t, "j-1", "ann");
-    assert_null(ended_job_due(t, wall_ms()));
-    due = ended_job_due(t, wall_ms() + 3600000);
-    assert_string_equal(json_text_at(due, "id"), "j-1");
-    assert_string_equal(json_text_at(due, "of"), "ann/d");
-    json_decref(due);
-    ok(ended_job_settle(t, "j-1", usage, &err));
-    assert_null(ended_job_due(t, wall_ms() + 3600000));
-    ok(ended_jobs_load(t, &err));
-    assert_null(ended_job_due(t, wall_ms() + 3600000));
+    assert_false(ended_job_due(t, wall_ms(), id));
+    assert_true(ended_job_due(t, wall_ms() + 3600000, id));
+    assert_string_equal(id, "j-1");
     ok(store_get(t->store, STORE_ENDED, "j-1", &d, &err));
+    assert_false(ended_job_is_settled(&d));
+    ok(ended_job_usage(t->store, &d, &newest, &err));
+    assert_null(newest);
+    store_doc_release(&d);
+    ok(ended_job_settle(t, "j-1", usage, &err));
+    assert_false(ended_job_due(t, wall_ms() + 3600000, id));
+    ok(ended_jobs_load(t, &err));
+    assert_false(ended_job_due(t, wall_ms() + 3600000, id));
+    ok(store_get(t->store, STORE_ENDED, "j-1", &d, &err));
+    assert_true(ended_job_is_settled(&d));
     assert_int_equal(json_u64_at(d.body, "usage.samples"), 9);
     store_doc_release(&d);
     json_decref(usage);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The queue of commands of a node, and what becomes of them, without HTTP. */
+#include "base/json.h"
 #include "manager/bare.h"
 #include "manager/tables/command_results.h"
 #include "manager/tables/dataset_doc.h"
@@ -78,6 +79,49 @@ static void test_an_equal_command_is_sent_once(void **state)
     stop(&t, &d);
 }
 
+/* What an eviction undoes is wanted again when it is sent again, and the other way round. */
+static void test_an_equal_command_after_an_eviction(void **state)
+{
+    struct store_doc d;
+    struct tables *t = start(state, &d);
+
+    ok(command_send(t, "a", warm(&d, 1), &err));
+    ok(command_send(t, "a", dataset_command(&d, "evict", "all"), &err));
+    ok(command_send(t, "a", dataset_command(&d, "evict", "all"), &err));
+    assert_int_equal(waiting(t, "a"), 2);
+    ok(command_send(t, "a", warm(&d, 1), &err));
+    ok(command_send(t, "a", warm(&d, 1), &err));
+    assert_int_equal(waiting(t, "a"), 3);
+    ok(command_send(t, "a", dataset_command(&d, "evict", "all"), &err));
+    assert_int_equal(waiting(t, "a"), 4);
+    stop(&t, &d);
+}
+
+static const char *mark_of(struct tables *t, const char *node, char mark[static 32])
+{
+    json_t *commands = nodes_commands(t, node);
+    const char *text = json_text_at(json_array_get(commands, 0), "mark");
+
+    snprintf(mark, 32, "%s", text != NULL ? text : "");
+    json_decref(commands);
+    return mark;
+}
+
+/* Nodes tell by the mark whether they have heard of the same one. */
+static void test_an_eviction_of_all_nodes_has_a_mark(void **state)
+{
+    struct store_doc d;
+    struct tables *t = start(state, &d);
+    char mark[32], other[32];
+
+    ok(command_send_all(t, NULL, dataset_command(&d, "evict", "all"), &err));
+    assert_int_equal(strlen(mark_of(t, "a", mark)), 16);
+    assert_string_equal(mark, mark_of(t, "b", other));
+    ok(command_send_all(t, NULL, dataset_command(&d, "evict", "all"), &err));
+    assert_int_equal(waiting(t, "a"), 1); /* the mark alone makes it no other one */
+    stop(&t, &d);
+}
+
 /* One dataset does not fill the queue; an eviction is taken all the same. */
 static void test_a_dataset_has_a_share_of_the_queue(void **state)
 {
@@ -138,6 +182,8 @@ int main(void)
 {
     const struct each_case cases[] = {
         {"an equal command is sent once", test_an_equal_command_is_sent_once},
+        {"an equal command after an eviction", test_an_equal_command_after_an_eviction},
+        {"an eviction of all nodes has a mark", test_an_eviction_of_all_nodes_has_a_mark},
         {"a dataset has a share of the queue", test_a_dataset_has_a_share_of_the_queue},
         {"a result is written", test_a_result_is_written},
         {"a listing moves to another node", test_a_listing_moves_to_another_node},
