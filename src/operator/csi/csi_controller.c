@@ -198,18 +198,26 @@ static enum grpc_status create(void *ctx, const void *request, size_t len, struc
     return status;
 }
 
-static enum grpc_status delete (void *ctx, const void *request, size_t len, struct buf *out,
-                                struct dlc_err *err) {
-    struct request q = {0}; enum grpc_status status = GRPC_OK; char * path;
+static enum grpc_status remove_volume(void *ctx, const void *request, size_t len, struct buf *out,
+                                      struct dlc_err *err)
+{
+    struct request q = {0};
+    enum grpc_status status = GRPC_OK;
+    char *path;
 
-    (void)out; if (!read_request(request, len, false, &q)) return refuse(err, GRPC_INVALID_ARGUMENT,
-                                                                         "volume_id is missing");
+    (void)out;
+    if (!read_request(request, len, false, &q)) {
+        mem_free(&q.name_or_id); /* of a message that is cut off behind it */
+        return refuse(err, GRPC_INVALID_ARGUMENT, "volume_id is missing");
+    }
     path = record_path(ctx, q.name_or_id);
-    if (path != NULL && os_unlink(path) < 0 &&
-        errno != ENOENT){dlc_err_sys(err, "cannot remove %s", path); status = GRPC_INTERNAL;}
-mem_free(&path);
-mem_free(&q.name_or_id);
-return status;
+    if (path != NULL && os_unlink(path) < 0 && errno != ENOENT) {
+        dlc_err_sys(err, "cannot remove %s", path);
+        status = GRPC_INTERNAL;
+    }
+    mem_free(&path);
+    mem_free(&q.name_or_id);
+    return status;
 }
 
 static enum grpc_status validate(void *ctx, const void *request, size_t len, struct buf *out,
@@ -244,7 +252,7 @@ static enum grpc_status validate(void *ctx, const void *request, size_t len, str
 const struct grpc_method controller_methods[] = {
     {"/csi.v1.Controller/ControllerGetCapabilities", capabilities},
     {"/csi.v1.Controller/CreateVolume", create},
-    {"/csi.v1.Controller/DeleteVolume", delete},
+    {"/csi.v1.Controller/DeleteVolume", remove_volume},
     {"/csi.v1.Controller/ValidateVolumeCapabilities", validate},
     {NULL, NULL},
 };

@@ -21,7 +21,6 @@
 #define MOST_WAIT  DLC_SEC(30)
 #define LASTED     DLC_SEC(1) /* a watch that was open for so long was one */
 #define PAGE_TIME  DLC_SEC(30)
-#define OPEN_S     300 /* a watch ends by itself after that and up to as much again */
 
 struct kube_watch {
     uint32_t tag;
@@ -201,13 +200,20 @@ static bool on_line(const char *line, size_t len, void *arg)
     return !w->relist;
 }
 
+unsigned kube_watch_open_seconds(struct dlc_dur silence, struct rng *rng)
+{
+    unsigned s = (unsigned)(silence.ns / 1000000000);
+
+    return DLC_MAX(1u, s / 2 + (unsigned)rng_below(rng, s / 4 + 1));
+}
+
 static char *watch_path(struct kube_watch *w)
 {
     char *all = kube_path(w->kind, w->ns);
     struct buf b = BUF_INIT;
 
     buf_addf(&b, "%s?watch=true&allowWatchBookmarks=true&timeoutSeconds=%u&resourceVersion=", all,
-             (unsigned)(OPEN_S + rng_below(&w->rng, OPEN_S)));
+             kube_watch_open_seconds(w->silence, &w->rng));
     str_uri_encode(w->version, strlen(w->version), false, &b);
     if (w->labels != NULL) {
         buf_adds(&b, "&labelSelector=");

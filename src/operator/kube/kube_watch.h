@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "operator/kube/kube.h"
+#include "base/rng.h"
 #include "operator/kube/object_cache.h"
 
 struct kube_watch;
@@ -26,9 +27,11 @@ struct kube_watch_config {
     enum kube_kind kind;
     struct kube_query query; /* texts are copied */
     struct objects *into;    /* borrowed; only this watch lists this kind into it */
-    struct dlc_dur silence;  /* without any line a watch is opened again; 0: 150 s (bookmarks come
-                              * about every minute) */
+    struct dlc_dur silence;  /* without any line a watch is dead; 0: 150 s */
 };
+/* How long the server is asked to keep a watch open: it ends it before the silence of a kind of which
+ * nothing changes, not even bookmarks come, could pass for a dead connection. Pure. */
+unsigned kube_watch_open_seconds(struct dlc_dur silence, struct rng *rng);
 
 int kube_watch_start(const struct kube_watch_config *c, struct kube_watch **out,
                      struct dlc_err *err);

@@ -175,6 +175,7 @@ static void set_conditions(struct round *r, const struct job_round *w, size_t n)
 {
     const struct condition *ready = worst(w, n, offsetof(struct job_round, ready));
     const struct condition *placed = worst(w, n, offsetof(struct job_round, placed));
+    const struct condition *trouble = worst(w, n, offsetof(struct job_round, trouble));
     const struct job_round *failed = NULL;
     enum phase p = phase_of(w, n);
 
@@ -186,7 +187,9 @@ static void set_conditions(struct round *r, const struct job_round *w, size_t n)
         r->conds[COND_PLACED] = *placed;
     else if (!r->o->manager_away)
         say(r, COND_PLACED, "False", "NotPrepared", "its data is not ready for it yet");
-    if (p == RUNNING)
+    if (trouble != NULL && p < SUCCEEDED)
+        r->conds[COND_RUNNING] = *trouble;
+    else if (p == RUNNING)
         say(r, COND_RUNNING, "True", "Running", "its pods run");
     else
         say(r, COND_RUNNING, "False", p >= SUCCEEDED ? "Ended" : "NotStarted", "%s",
@@ -198,11 +201,13 @@ static void set_conditions(struct round *r, const struct job_round *w, size_t n)
 /* What people should read first. */
 static void set_message(struct round *r)
 {
-    static const size_t order[] = {COND_FAILED, COND_DATASET, COND_PLACED};
+    static const size_t order[] = {COND_FAILED, COND_DATASET, COND_PLACED, COND_RUNNING};
 
     for (size_t i = 0; i < DLC_COUNT(order); i++) {
         const struct condition *c = &r->conds[order[i]];
-        const char *bad = order[i] == COND_FAILED ? "True" : "False";
+        const char *bad = order[i] == COND_FAILED    ? "True"
+                          : order[i] == COND_RUNNING ? "" /* only a warning: it may not be time */
+                                                     : "False";
 
         if (c->status != NULL &&
             (strcmp(c->status, bad) == 0 || c->warning || strcmp(c->status, "Unknown") == 0)) {

@@ -6,6 +6,7 @@
  *     reconcile_job.c      one of its jobs at the manager: data, registration, warm-up
  *     reconcile_job_end.c  the end of that job, and of its data
  *     reconcile_pods.c     its pods: their states, which to delete, which to create
+ *     pod_trouble.c        what keeps a pod from running; evictions in a row
  *     reconcile_dataset.c  a CachedDataset
  *     reconcile_delete.c   deletion of a DLTPod
  *     reconcile_tenant.c   tenant and credentials, for both
@@ -18,6 +19,7 @@
 #define DLC_OPERATOR_RECONCILE_RECONCILE_I_H
 
 #include "operator/reconcile/manifest_i.h"
+#include "operator/reconcile/pod_trouble.h"
 #include "operator/reconcile/reconcile.h"
 
 /* ---- observed.c ---- */
@@ -143,6 +145,8 @@ struct job_round {
     enum phase state;
     enum step data; /* GO: the control plane is ready for the pods */
     struct condition ready, placed, failed;
+    struct condition trouble; /* of a pod that neither runs nor ends */
+    struct evictions evictions;
 };
 
 /* reconcile_job.c */

@@ -82,6 +82,8 @@ void job_init(struct job_round *w, struct round *r, size_t i)
     w->registered = json_true_at(w->was, "registered");
     w->released = json_true_at(w->was, "released");
     w->warm_time = time_at(w->was, "warmTime");
+    if (strcmp(json_text_at(w->was, "template"), w->template) == 0)
+        evictions_read(&w->evictions, w->was);
     w->data = WAIT;
 }
 
@@ -320,7 +322,9 @@ json_t *job_entry(const struct job_round *w)
                           : w->conflict            ? w->placed.message
                           : w->ready.status != NULL && strcmp(w->ready.status, "True") != 0
                               ? w->ready.message
-                              : w->placed.message;
+                          : w->trouble.status != NULL ? w->trouble.message
+                                                      : w->placed.message;
+    json_t *evictions = evictions_json(&w->evictions);
     /* what this very job was registered with */
     const char *ask =
         w->was != NULL && strcmp(w->id, w->j->id) == 0 ? json_text_at(w->was, "ask") : w->ask;
@@ -337,6 +341,8 @@ json_t *job_entry(const struct job_round *w)
         json_object_set(e, "nodes", w->nodes);
     if (json_array_size(w->succeeded) > 0)
         json_object_set(e, "succeeded", w->succeeded);
+    if (evictions != NULL)
+        json_object_set_new(e, "evictions", evictions);
     set_time(e, "warmTime", w->warm_time);
     set_time(e, "endTime", w->end_time);
     if (w->released && w->over)

@@ -5,7 +5,8 @@
  * A pod of another template is deleted, and none is created before all of those are gone (Recreate:
  * ranks of two programs never run together). A pod whose node is lost, or that the cluster has
  * evicted, is deleted and created again elsewhere. A program that ended is not started again, even
- * if its pod is gone: the status records ranks that succeeded.
+ * if its pod is gone: the status records ranks that succeeded. Pods that are evicted again and again
+ * are created again more and more slowly (pod_trouble.h).
  */
 #include "operator/reconcile/reconcile_i.h"
 
@@ -27,23 +28,6 @@ static const char *phase_of(const json_t *pod)
 static const json_t *pod_condition(const json_t *pod, const char *type)
 {
     return json_find(json_at(pod, "status.conditions"), "type", type);
-}
-
-/* Ended by the cluster, not by itself. */
-static bool is_evicted(const json_t *pod)
-{
-    static const char *const reasons[] = {
-        "Evicted",    "NodeLost",   "Shutdown",     "NodeShutdown",
-        "Terminated", "Preempting", "NodeAffinity", "UnexpectedAdmissionError"};
-    const char *reason = json_text_at(pod, "status.reason");
-
-    if (strcmp(phase_of(pod), "Failed") != 0)
-        return false;
-    for (size_t i = 0; i < DLC_COUNT(reasons); i++)
-        if (strcmp(reason, reasons[i]) == 0)
-            return true;
-    return strncmp(reason, "OutOf", 5) == 0 ||
-           strcmp(json_text_at(pod_condition(pod, "DisruptionTarget"), "status"), "True") == 0;
 }
 
 bool pod_has_ended(const json_t *pod)
@@ -78,23 +62,7 @@ static enum fate fate_of(struct job_round *w, const json_t *pod)
         return lost ? GOES_NOW : GOING; /* nobody is there who would end it */
     if (lost)
         return GOES_NOW;
-    return is_evicted(pod) ? GOES : STAYS;
-}
-
-/* Exit status or reason of the container, for people. */
-static void why_failed(const json_t *pod, char out[static 300])
-{
-    const json_t *s = json_object_get(pod, "status");
-    const json_t *c = json_array_get(json_object_get(s, "containerStatuses"), 0);
-    const json_t *t = json_at(c, "state.terminated");
-    const char *reason = json_text_at(t, "reason");
-
-    if (t != NULL)
-        snprintf(out, 300, "its program ended with status %lld%s%s%s",
-                 (long long)json_int_at(t, "exitCode"), reason[0] != '\0' ? " (" : "", reason,
-                 reason[0] != '\0' ? ")" : "");
-    else
-        snprintf(out, 300, "%s %s", json_text_at(s, "reason"), json_text_at(s, "message"));
+    return pod_is_evicted(pod) ? GOES : STAYS;
 }
 
 /* ---- all of them ---- */
@@ -148,16 +116,19 @@ static void see_scheduling(struct job_round *w, const json_t *pod)
 static void see_current(struct job_round *w, const json_t *pod, int rank)
 {
     const char *phase = phase_of(pod);
-    char why[300];
+    char reason[64], why[300];
 
     w->made++;
-    if (strcmp(phase, "Running") == 0) {
+    if (!pod_has_ended(pod) && pod_trouble(pod, reason, why)) {
+        job_note(&w->trouble, "False", true, reason, "pod %s: %s",
+                 json_text_at(pod, "metadata.name"), why);
+    } else if (strcmp(phase, "Running") == 0) {
         w->running++;
     } else if (strcmp(phase, "Succeeded") == 0) {
         if (!has_rank(w->succeeded, rank))
             json_array_append_new(w->succeeded, json_integer(rank));
     } else if (strcmp(phase, "Failed") == 0) {
-        why_failed(pod, why);
+        pod_why_failed(pod, why);
         job_note(&w->failed, "True", true, "PodFailed", "pod %s: %s",
                  json_text_at(pod, "metadata.name"), why);
     } else {
@@ -290,6 +261,8 @@ static void remove_pods(struct job_round *w)
         f = fate_of(w, pod);
         if (f == STAYS && (!is_wanted(w, pod) || (w->state == FAILED && !pod_has_ended(pod))))
             f = GOES;
+        if (f == GOES && pod_is_evicted(pod))
+            evictions_add(&w->evictions, pod, w->r->o->now);
         if (f == GOES || f == GOES_NOW)
             remove_pod(w, pod, f == GOES_NOW);
     }
@@ -350,6 +323,21 @@ static bool apply_service(struct job_round *w, const struct build_input *in)
     return false;
 }
 
+/* Pods of the job were evicted several times in a row: is it too early for the next one? */
+static bool wait_after_evictions(struct job_round *w)
+{
+    int64_t until = evictions_until(&w->evictions);
+    char text[SPEC_TIME_LEN];
+
+    if (until <= w->r->o->now)
+        return false;
+    job_note(&w->placed, "False", true, "Evicted",
+             "pods of job %s were evicted %lld times in a row, and the next one starts at %s: %s",
+             w->j->name, (long long)w->evictions.count, spec_time(until, text), w->evictions.why);
+    look_after_s(w->r->out, until - w->r->o->now);
+    return true;
+}
+
 static void make_pods(struct job_round *w)
 {
     const struct observed *o = w->r->o;
@@ -390,7 +378,7 @@ void pods_act(struct job_round *w)
         return;
     if (w->r->o->rejected.status != 0)
         see_rejected(w);
-    else
+    else if (!wait_after_evictions(w))
         make_pods(w);
 }
 

@@ -109,12 +109,27 @@ static void test_servers_of_nonsense(void **state)
     }
 }
 
+/* A quiet kind is followed without a failure: the watch ends by itself first. */
+static void test_watches_end_before_they_seem_dead(void **state)
+{
+    struct rng rng = {1};
+
+    (void)state;
+    for (int64_t s = 0; s <= 600; s++) {
+        unsigned open = kube_watch_open_seconds(DLC_SEC(s), &rng);
+
+        assert_true(open >= 1 && open >= s / 2);
+        assert_true(s < 4 || open < s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_events),
         cmocka_unit_test(test_lines_that_are_none),
         cmocka_unit_test(test_servers_of_nonsense),
+        cmocka_unit_test(test_watches_end_before_they_seem_dead),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

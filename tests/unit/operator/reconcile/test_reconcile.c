@@ -274,6 +274,45 @@ static void evicted(struct world *w)
     json_object_set_new(status_of(pod(w)), "reason", json_string("Evicted"));
 }
 
+static void waiting(struct world *w, const char *reason)
+{
+    json_object_set_new(
+        status_of(pod(w)), "containerStatuses",
+        json_pack("[{s:s, s:{s:{s:s}}}]", "name", "train", "state", "waiting", "reason", reason));
+}
+
+static void crashes_again_and_again(struct world *w)
+{
+    running(w);
+    waiting(w, "CrashLoopBackOff");
+}
+
+static void no_image(struct world *w)
+{
+    placed(w);
+    waiting(w, "ErrImagePull");
+}
+
+/* The second eviction within a minute; the pod is gone. */
+static void evicted_again(struct world *w)
+{
+    running(w);
+    json_object_set_new(
+        json_array_get(json_object_get(status_of(world_get(w, "DLTPod", "x")), "jobs"), 0),
+        "evictions",
+        json_pack("{s:i, s:s, s:s}", "count", 2, "time", "1970-01-12T13:46:40Z", "message",
+                  "Evicted: too much disk"));
+    world_delete(w, "Pod", "x-train-0");
+    world_nature(w);
+    w->now = 1000000 + 9;
+}
+
+static void evicted_again_and_waited(struct world *w)
+{
+    evicted_again(w);
+    w->now++;
+}
+
 static void failed(struct world *w)
 {
     running(w);
@@ -547,6 +586,15 @@ static const struct row {
      "False:NotStarted", ""},
     {"its pod was evicted", evicted, "DELETE Pod x-train-0; STATUS Placed", "Placed",
      "False:Replacing", ""},
+    {"its pods are evicted again and again: the next one waits", evicted_again,
+     "STATUS Preparing; EVENT Evicted!", "Placed", "False:Evicted", "too much disk"},
+    {"and comes", evicted_again_and_waited, "APPLY Pod x-train-0; STATUS Placed", "Placed",
+     "True:PodsMade", ""},
+    {"its program crashes again and again", crashes_again_and_again,
+     "STATUS Placed; EVENT CrashLoopBackOff!", "Running", "False:CrashLoopBackOff",
+     "pod x-train-0: container train"},
+    {"its image cannot be had", no_image, "STATUS Placed; EVENT ErrImagePull!", "Running",
+     "False:ErrImagePull", "does not start"},
     {"its program failed: the job ends first", failed, "END_JOB; again", NULL, NULL, NULL},
     {"its node is silent for a while", node_unready, "", NULL, NULL, NULL},
     {"its node is lost", node_lost_now, "DELETE Pod x-train-0 now; STATUS Placed", "Placed",
