@@ -84,8 +84,12 @@ static void args_help(const struct command *cmd, const struct args_option *optio
 int cli_fail(const struct command *cmd, const struct dlc_err *err)
 {
     struct buf text = BUF_INIT;
+    size_t n = strlen(cmd->name);
+    const char *said = err->text;
 
-    str_printable(err->text, strlen(err->text), &text);
+    if (strncmp(said, cmd->name, n) == 0 && strncmp(said + n, ": ", 2) == 0)
+        said += n + 2; /* a daemon names the request that it refuses */
+    str_printable(said, strlen(said), &text);
     fprintf(stderr, "dlcache %s: %s\n", cmd->name, buf_str(&text));
     buf_release(&text);
     return err->code == DLC_EINVAL ? CLI_USAGE : CLI_FAILED;

@@ -153,6 +153,16 @@ static const char *qos_text(const json_t *j, char out[static 64])
     return out;
 }
 
+/* What fits in nothing waits for nothing: such a job waits for the listing of its dataset. */
+static const char *needs(const json_t *j, char out[static 24])
+{
+    uint64_t need = json_u64_at(j, "admission.need");
+
+    if (need == 0 && strcmp(json_text_at(j, "state"), "queued") == 0)
+        return "-";
+    return str_size(need, out);
+}
+
 static void add_row(struct table *t, const json_t *j)
 {
     char size[24], when[24], qos[64], *splits = api_joined(json_object_get(j, "splits"), "all");
@@ -166,7 +176,7 @@ static void add_row(struct table *t, const json_t *j)
     table_add(t, json_text_at(j, "state"));
     table_add(t, qos_text(j, qos));
     table_addf(t, "%lld", (long long)json_integer_value(p));
-    table_add(t, str_size(json_u64_at(j, "admission.need"), size));
+    table_add(t, needs(j, size));
     table_add(t, api_time(j, "created", when));
     mem_free(&splits);
 }
@@ -215,7 +225,8 @@ static void print_admission(const json_t *j)
     char need[24], room[24], evictable[24], promised[24];
 
     printf("room       needs %s; %s were free, %s evictable, %s promised to others\n",
-           str_size(json_u64_at(j, "admission.need"), need),
+           strcmp(needs(j, need), "-") != 0 ? need
+                                            : "what its dataset has, which is not listed yet",
            str_size(json_u64_at(j, "admission.free"), room),
            str_size(json_u64_at(j, "admission.evictable"), evictable),
            str_size(json_u64_at(j, "admission.promised"), promised));
@@ -233,6 +244,12 @@ static void print_placement(const json_t *j)
     }
     if (json_array_size(json_object_get(j, "placement")) > 0)
         putchar('\n');
+}
+
+/* It has ended, and nodes may not have reported all that it used. */
+static bool is_unsettled(const json_t *j)
+{
+    return json_is_false(json_object_get(j, "usage_final"));
 }
 
 /* What it has used, as the manager accounts it. */
@@ -265,6 +282,8 @@ static void print_usage(const json_t *j)
             printf("%s%s %.1f s", n++ == 0 ? ": " : ", ", reasons[i].name,
                    json_number_at(j, reasons[i].path));
     putchar('\n');
+    if (is_unsettled(j))
+        printf("so far     nodes report what it read within 20 s of its end\n");
     if (json_text_at(j, "advice")[0] != '\0')
         printf("to do      %s\n", json_text_at(j, "advice"));
 }
@@ -323,7 +342,8 @@ static void add_ended_row(struct table *t, const json_t *j)
     table_add(t, tenant[0] != '\0' ? tenant : "-");
     table_add(t, json_text_at(j, "dataset"));
     table_add(t, api_time(j, "ended", when));
-    table_add(t, table_count(json_u64_at(j, "usage.samples"), n));
+    table_addf(t, "%s%s", table_count(json_u64_at(j, "usage.samples"), n),
+               is_unsettled(j) ? " so far" : "");
     table_add(t, str_size(json_u64_at(j, "usage.bytes"), size));
     table_addf(t, "%.4f", json_number_at(j, "usage.money"));
     table_addf(t, "%.1f s", json_number_at(j, "usage.stalled_s"));

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/un.h>
 
+#include "base/backoff.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/process_secrets.h"
@@ -14,6 +15,8 @@
 #include "sandbox/sandbox.h"
 
 #define LISTEN_DEFAULT "127.0.0.1:7070"
+#define FIRST_WAIT     DLC_MS(500) /* for a store that does not answer */
+#define MOST_WAIT      DLC_SEC(5)
 
 static const char *or_null(const char *s)
 {
@@ -75,6 +78,25 @@ static void close_reviewer(struct node_reviewer *v, struct kube_config *kube)
     kube_config_release(kube);
 }
 
+/* A store that does not answer yet (Redis starts, its name is not known yet) is waited for, so that
+ * the order in which they start does not matter. In the background the starter wants an answer.
+ * *out stays NULL without an error: it was told to end. */
+static int open_manager(struct server *s, const struct manager_config *c, const sigset_t *ends,
+                        struct manager **out, struct dlc_err *err)
+{
+    int rc = manager_open(c, out, err);
+
+    for (unsigned n = 1; rc == DLC_EBUCKET && s->ready_fd < 0; n++) {
+        log_at(n == 1 ? LOG_WARN : LOG_DEBUG, "%s; the manager starts when its store answers",
+               err->text);
+        if (!server_pause(ends, backoff_after(n, FIRST_WAIT, MOST_WAIT)))
+            return 0;
+        *err = (struct dlc_err)DLC_ERR_INIT;
+        rc = manager_open(c, out, err);
+    }
+    return rc;
+}
+
 static int manage(struct server *s, struct dlc_err *err)
 {
     const struct config *config = s->config;
@@ -111,8 +133,8 @@ static int manage(struct server *s, struct dlc_err *err)
     if (rc == 0)
         rc = open_reviewer(config, &kube, &cc.reviewer, err);
     if (rc == 0)
-        rc = manager_open(&cc, &c, err);
-    if (rc == 0) {
+        rc = open_manager(s, &cc, &ends, &c, err);
+    if (rc == 0 && c != NULL) {
         announce(s, c, socket);
         server_wait(s, &ends);
         manager_close(&c);

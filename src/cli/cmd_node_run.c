@@ -8,6 +8,7 @@
 #include "cluster/agent.h"
 #include "cluster/membership.h"
 #include "daemon/daemon.h"
+#include "gateway/gateway.h"
 #include "sandbox/sandbox.h"
 
 static void announce(void *arg)
@@ -57,8 +58,12 @@ static int check(struct node_cluster *m, const struct config *c, struct dlc_err 
 static int serve(struct server *s, struct dlc_err *err)
 {
     struct node_cluster m = {.inside = false};
-    const struct node_start start = {
-        .ready = announce, .reload = reload, .arg = s, .cluster = &m, .ops = &membership_ops};
+    const struct node_start start = {.ready = announce,
+                                     .reload = reload,
+                                     .arg = s,
+                                     .cluster = &m,
+                                     .ops = &membership_ops,
+                                     .gateway = &gateway_ops};
     const struct sandbox_plan plan = {
         .role = SANDBOX_NODE,
         .config = s->config,

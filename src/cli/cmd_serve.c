@@ -7,6 +7,7 @@
 #include "cluster/agent.h"
 #include "cluster/membership.h"
 #include "daemon/daemon.h"
+#include "gateway/gateway.h"
 #include "sandbox/sandbox.h"
 
 static void announce(void *arg)
@@ -35,6 +36,7 @@ static int serve(struct server *s, struct dlc_err *err)
         .arg = s,
         .cluster = node_has_control ? &cluster : NULL,
         .ops = &membership_ops,
+        .gateway = &gateway_ops,
     };
     const struct sandbox_plan plan = {
         .role = SANDBOX_SERVE,

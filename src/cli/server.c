@@ -154,6 +154,14 @@ void server_wait(struct server *s, const sigset_t *set)
     notify(s, "STOPPING=1");
 }
 
+bool server_pause(const sigset_t *set, struct dlc_dur d)
+{
+    const struct timespec t = {.tv_sec = d.ns / 1000000000, .tv_nsec = d.ns % 1000000000};
+    int number = sigtimedwait(set, NULL, &t);
+
+    return number != SIGTERM && number != SIGINT;
+}
+
 void server_reload(struct server *s)
 {
     struct dlc_err err = DLC_ERR_INIT;

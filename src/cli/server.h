@@ -15,6 +15,7 @@
 
 #include <signal.h>
 
+#include "base/clock.h"
 #include "cli/args.h"
 
 struct server {
@@ -50,5 +51,7 @@ void server_reload(struct server *s);
 void server_block_signals(sigset_t *set);
 /* Until one of them comes; SIGHUP reloads. */
 void server_wait(struct server *s, const sigset_t *set);
+/* As long as `d`, before the server is ready. False: it was told to end. */
+bool server_pause(const sigset_t *set, struct dlc_dur d);
 
 #endif
