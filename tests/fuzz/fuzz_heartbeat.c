@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "base/syscalls.h"
 #include "manager/routes/api.h"
+#include "manager/routes/auth.h"
 #include "manager/routes/heartbeat.h"
 #include "manager/routes/tickets.h"
 #include "manager/tables/tables.h"
@@ -85,6 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct buf text = BUF_INIT;
     struct http_reply reply = {0};
     struct http_request r = {.method = "POST", .params = {"a"}};
+    const struct http_route anybody = {0};
     json_t *body;
 
     if (tables.store == NULL)
@@ -93,6 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     body = json_loadb(buf_str(&text), text.len, JSON_ALLOW_NUL, NULL);
     r.body = body;
     if (json_is_object(body)) {
+        dlc_check(auth_check(&r, &anybody, &reply, &api));
         route_nodes_heartbeat(&r, &reply, &api);
         dlc_check(reply.status == 0 || reply.status == 200 || reply.status == 400 ||
                   reply.status == 409);
