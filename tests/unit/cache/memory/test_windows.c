@@ -223,7 +223,7 @@ static void test_anywhere_in_a_large_arena(void **state)
         if (i >= alone || i % 2 == 0)
             assert_non_null(memory_hold(w.m, w.x, i, &len));
     while (put(&w, n, 256 * KB) < 0) {
-        assert_true(++tries < 40); /* of four that begin anywhere one fails, at most */
+        assert_true(++tries < 40);         /* of four that begin anywhere one fails, at most */
         while (memory_room_is_coming(w.m)) /* the pass had no time left, as on a slow machine */
             memory_scan_on(w.m);
     }
