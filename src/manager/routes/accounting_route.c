@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/mem.h"
+#include "base/stall.h"
 #include "base/str.h"
 #include "manager/routes/api.h"
 #include "manager/routes/dataset_names.h"
@@ -18,7 +19,6 @@
 #include "manager/tables/tables.h"
 
 #define SINCE_DEFAULT_MS (INT64_C(30) * 86400 * 1000)
-#define SMOOTH           0.01 /* waits below this share of the time need no advice */
 
 static json_t *seconds(const struct usage *u, enum usage_counter c)
 {
@@ -48,36 +48,11 @@ json_t *usage_shown(const struct usage *u)
                      (double)u->n[USAGE_money_nano] / 1e9);
 }
 
-const char *usage_advice(const struct usage *u, double ran_s)
+bool usage_advice(const struct usage *u, double ran_s, struct buf *out)
 {
-    static const struct {
-        enum usage_counter why;
-        const char *text;
-    } reasons[] = {
-        {USAGE_stall_latency_ns,
-         "Readers waited for the bucket's latency. At the start of a run that is normal; if it "
-         "lasts, warm the dataset before the job, take a nearer bucket, or give nodes more "
-         "memory."},
-        {USAGE_stall_bandwidth_ns,
-         "The bucket gave no more bytes. Keep more of the data at the nodes: a larger --memory or "
-         "disk tier, more nodes; or make the objects smaller."},
-        {USAGE_stall_disk_ns,
-         "The disk tier was slow. Use a faster disk for --dir, or more memory."},
-        {USAGE_stall_memory_ns,
-         "There was too little memory to read far enough ahead. Start nodes with a larger "
-         "--memory."},
-        {USAGE_stall_client_ns,
-         "The node did not know the order of the reads. Use dlcache.torch.DataLoader, or "
-         "dlc_follow() in C."},
-    };
-    size_t most = 0;
+    const struct stall_facts facts = {0}; /* how many readers it had is not known */
 
-    for (size_t i = 1; i < DLC_COUNT(reasons); i++)
-        if (u->n[reasons[i].why] > u->n[reasons[most].why])
-            most = i;
-    if (u->n[reasons[most].why] == 0 || (double)u->n[USAGE_stall_ns] / 1e9 < SMOOTH * ran_s)
-        return NULL;
-    return reasons[most].text;
+    return stall_share_all(u, ran_s) >= STALL_SMOOTH && stall_advice(u, &facts, out);
 }
 
 /* ---- GET /v1/accounting ---- */

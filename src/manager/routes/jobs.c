@@ -47,14 +47,14 @@ json_t *job_json(const struct store_doc *d)
 static void add_usage(json_t *out, const struct usage *u, const json_t *body, int64_t ms)
 {
     int64_t started = json_int_at(body, "started_ms");
-    const char *advice;
+    struct buf advice = BUF_INIT;
 
     if (started == 0)
         started = json_int_at(body, "created_ms");
     json_object_set_new(out, "usage", usage_shown(u));
-    advice = usage_advice(u, (double)(ms - started) / 1000);
-    if (advice != NULL)
-        json_object_set_new(out, "advice", json_string(advice));
+    if (usage_advice(u, (double)(ms - started) / 1000, &advice))
+        json_object_set_new(out, "advice", json_string(buf_str(&advice)));
+    buf_release(&advice);
 }
 
 static json_t *ended_json(struct api *api, const struct store_doc *d, const struct caller *who)
