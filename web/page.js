@@ -139,13 +139,7 @@ function take(d) {
 
 function problems(d) {
   const list = (d.problems || []).map((p) => [p.what, p.remedy]);
-  for (const j of d.jobs || []) {
-    const h = recall(jobKey(j)), lately = h.stall.slice(-10), mean = lately.reduce((s, v) => s + v, 0) / Math.max(lately.length, 1);
-    if (j.usage && lately.length >= 5 && mean > 0.1) {
-      const worst = REASONS.reduce((a, r) => ((j.usage[r[1]] || 0) > (j.usage[a[1]] || 0) ? r : a));
-      list.push(["Job " + jobName(j) + " waits " + percent(mean, 1) + " of the time, mostly: " + worst[2] + ".", ""]);
-    }
-  }
+  for (const j of d.jobs || []) if (j.advice && j.recent.waiting > 0.1) list.push(["Job " + jobName(j) + " " + j.advice + ".", ""]);
   for (const s of d.datasets || []) if (s.errors > 0) list.push(["Reads of " + s.name + " failed " + count(s.errors) + " times after all retries.", "See the daemon's log, and the rights of its credentials."]);
   if (!list.length) return el("section", {class: "card wide fine"}, el("span", {}, "Nothing is wrong."));
   return el("section", {class: "card wide problems", "aria-live": "polite"}, el("h2", {}, list.length === 1 ? "1 problem" : list.length + " problems"),
@@ -237,6 +231,7 @@ function jobView(d, tenant, name) {
     card("Throughput", big(bytes(last(h.bytes)) + "/s", count(j.readers.per_s) + " samples/s without waits"), line(h.bytes, "memory", "throughput of the last two minutes", "chart")),
     card("Waiting", big(percent(last(h.stall), 1), "of the last second"), line(h.stall, "late", "share of time that it waited", "chart")),
     hitCard(j.usage), stallCard(j.usage)),
+    j.advice ? el("section", {class: "card wide"}, el("bdi", {}, jobName(j)), " " + j.advice + ".") : null,
     j.order ? wide("Epoch " + j.order.epoch + ": " + percent(j.order.at, j.order.length), windowBar(j.order),
       legend([["memory", "read: " + count(j.order.at) + " of " + count(j.order.length)], ["disk", "fetched ahead: " + count(j.order.ahead) + "; window " + count(j.readers.window)]])) : null,
     wide("Hit share by epoch", epochTable(j)),

@@ -41,11 +41,20 @@
 
 #define FIGURES_TAG DLC_TAG4('f', 'g', 'u', 'r')
 #define NO_SLOT     FIGURES_JOBS
+#define RECENT      DLC_SEC(60)
+
+/* What a job had used at a time. */
+struct job_mark {
+    struct dlc_mono at;
+    double reader_s;
+    struct usage usage;
+};
 
 struct job_slot {
     bool used;
-    struct job_figures f; /* gauges: of the walk that is being made */
-    struct dlc_mono last; /* a session of it was seen */
+    struct job_figures f;            /* gauges: of the walk that is being made */
+    struct dlc_mono last;            /* a session of it was seen */
+    struct job_mark now, old, older; /* (FIGURES-5) */
 };
 
 struct figures {
@@ -133,6 +142,7 @@ static void slot_take(struct figures *f, unsigned i, const struct session *s)
     struct job_slot *j = &f->jobs[i];
 
     job_release(&j->f);
+    j->now = j->old = j->older = (struct job_mark){0};
     j->used = true;
     j->f.job = mem_str(or_empty(s->conn->job));
     j->f.tenant = mem_str(or_empty(s->ds->tenant));
@@ -353,6 +363,9 @@ static void add_dataset(struct figures *f, struct dataset *ds)
     if (d->has_disk)
         disk_group_figures(ds->node->disk, ds->disk.group, &d->disk);
     bucket_figures(ds->bucket, &d->bucket);
+    if (d->bucket.bytes_per_s > ds->figures.most_bytes_per_s)
+        ds->figures.most_bytes_per_s = d->bucket.bytes_per_s;
+    d->most_bytes_per_s = ds->figures.most_bytes_per_s;
 }
 
 static void leave_dataset(struct figures *f, struct dataset *ds)
@@ -432,6 +445,26 @@ static void take_node(struct node *n, struct node_figures *m)
     take_tenants(n, m);
 }
 
+/* (FIGURES-5) Readers are counted as those of this walk since the one before. */
+static void job_recent(struct job_slot *s, struct dlc_mono now, struct job_figures *out)
+{
+    const uint64_t *used = s->f.usage.n;
+
+    if (s->now.at.ns > 0)
+        s->now.reader_s += s->f.readers.sessions * dlc_dur_seconds(dlc_mono_sub(now, s->now.at));
+    s->now.at = now;
+    s->now.usage = s->f.usage;
+    if (s->old.at.ns == 0)
+        s->old = s->older = s->now;
+    if (dlc_mono_sub(now, s->old.at).ns > RECENT.ns / 2) {
+        s->older = s->old;
+        s->old = s->now;
+    }
+    for (unsigned i = 0; i < USAGE_COUNTERS; i++)
+        out->recent.n[i] = used[i] - s->older.usage.n[i];
+    out->recent_s = s->now.reader_s - s->older.reader_s;
+}
+
 static void copy_jobs(struct figures *f, struct node_figures *m)
 {
     m->jobs = mem_zero(FIGURES_JOBS * sizeof(m->jobs[0]));
@@ -441,6 +474,7 @@ static void copy_jobs(struct figures *f, struct node_figures *m)
         if (!f->jobs[i].used)
             continue;
         *j = f->jobs[i].f;
+        job_recent(&f->jobs[i], m->taken, j);
         j->job = mem_str(j->job);
         j->tenant = mem_str(j->tenant);
         j->dataset = mem_str(j->dataset);

@@ -10,6 +10,8 @@
  *             those in use first. The others are summed in `other`.
  * (FIGURES-4) No counter of a snapshot is lower than in one before: not when a session, a job or a
  *             dataset ends, and not when one loses its place to another.
+ * (FIGURES-5) What a job did lately is the difference to a snapshot that is up to a minute old: the
+ *             first one of it, or one of 30 to 60 s ago. Nobody counts while nobody asks.
  *
  * Counters of clients are in their own memory, which they may write: differences that cannot be
  * true are left out.
@@ -71,6 +73,7 @@ struct dataset_figures {
     bool has_disk;
     struct disk_group_figures disk;
     struct bucket_figures bucket;
+    double most_bytes_per_s; /* that it gave at any snapshot so far */
 };
 
 struct job_figures {
@@ -83,6 +86,8 @@ struct job_figures {
     uint64_t ahead;             /* positions that were fetched before it, from `at` on */
     struct outcomes_epoch epochs[OUTCOMES_EPOCHS]; /* of its sessions, the latest first */
     unsigned n_epochs;
+    struct usage recent; /* (FIGURES-5) */
+    double recent_s;     /* time of its readers together */
 };
 
 struct tenant_figures {
@@ -128,7 +133,8 @@ struct dataset_figures_state {
     struct usage reads;          /* of its sessions, ended ones too */
     struct dataset_counts other; /* counted in figures.other so far */
     struct reader_figures readers;
-    bool named; /* it has figures of its own */
+    double most_bytes_per_s; /* that the bucket gave at a snapshot */
+    bool named;              /* it has figures of its own */
 };
 
 struct figures *figures_new(struct node *n); /* node.figures */

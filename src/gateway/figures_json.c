@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/counters.h"
+#include "base/stall.h"
 #include "cache/policy/lifecycle.h"
 #include "daemon/figures.h"
 #include "dlcache.h"
@@ -59,7 +60,46 @@ static json_t *dataset_json(const struct dataset_figures *d)
     return o;
 }
 
-static json_t *job_json(const struct job_figures *j)
+/* ---- why a job waits ---- */
+
+static struct stall_facts facts_of(const struct node_figures *f, const struct job_figures *j)
+{
+    struct stall_facts facts = {.reader_s = j->recent_s, .cache_bytes = f->memory.ceiling};
+
+    if (f->has_disk)
+        facts.cache_bytes += f->disk.limit > 0 ? f->disk.limit : f->disk.bytes + f->disk.fs_free;
+    for (size_t i = 0; i < f->n_datasets; i++) {
+        const struct dataset_figures *d = &f->datasets[i];
+
+        if (strcmp(d->label, j->dataset) != 0 || !sees(j->tenant, d->tenant))
+            continue;
+        facts.bytes_per_s = d->bucket.bytes_per_s;
+        facts.most_bytes_per_s = d->most_bytes_per_s;
+        facts.latency_s = dlc_dur_seconds(d->bucket.p50);
+        facts.dataset_bytes = d->bytes;
+    }
+    return facts;
+}
+
+/* {"seconds", "waiting", "latency", ...}: shares of the readers' time, and "advice" if there is any. */
+static void add_recent(json_t *o, const struct node_figures *f, const struct job_figures *j)
+{
+    struct stall_facts facts = facts_of(f, j);
+    struct buf advice = BUF_INIT;
+    json_t *recent = json_pack("{s:f, s:f}", "seconds", j->recent_s, "waiting",
+                               stall_share_all(&j->recent, j->recent_s));
+
+    for (enum stall_reason r = 0; r < STALL_REASONS; r++)
+        json_object_set_new(recent, stall_name(r),
+                            json_real(stall_share(&j->recent, r, j->recent_s)));
+    json_object_set_new(recent, "usage", usage_json(&j->recent));
+    json_object_set_new(o, "recent", recent);
+    if (stall_advice(&j->recent, &facts, &advice))
+        json_object_set_new(o, "advice", msg_string(buf_str(&advice)));
+    buf_release(&advice);
+}
+
+static json_t *job_json(const struct node_figures *f, const struct job_figures *j)
 {
     json_t *epochs = json_array();
     json_t *o =
@@ -78,6 +118,7 @@ static json_t *job_json(const struct job_figures *j)
                             json_pack("{s:I, s:I, s:I, s:I}", "epoch", (json_int_t)j->epoch, "at",
                                       (json_int_t)j->at, "length", (json_int_t)j->length, "ahead",
                                       (json_int_t)j->ahead));
+    add_recent(o, f, j);
     return o;
 }
 
@@ -202,6 +243,6 @@ json_t *gateway_figures_json(const struct node_figures *f, const char *tenant)
             json_array_append_new(datasets, dataset_json(&f->datasets[i]));
     for (size_t i = 0; i < f->n_jobs; i++)
         if (sees(tenant, f->jobs[i].tenant))
-            json_array_append_new(jobs, job_json(&f->jobs[i]));
+            json_array_append_new(jobs, job_json(f, &f->jobs[i]));
     return o;
 }

@@ -261,7 +261,7 @@ static const struct dataset_row dataset_rows[] = {
     {NULL, NULL, NULL, "reason", "bandwidth", USED(stall_bandwidth_ns), 1e-9},
     {NULL, NULL, NULL, "reason", "disk", USED(stall_disk_ns), 1e-9},
     {NULL, NULL, NULL, "reason", "memory", USED(stall_memory_ns), 1e-9},
-    {NULL, NULL, NULL, "reason", "client", USED(stall_client_ns), 1e-9},
+    {NULL, NULL, NULL, "reason", "order", USED(stall_client_ns), 1e-9},
     {P "dataset_reads", NULL, "Reads of announced orders, by what they found.", "outcome", "reused",
      AT(reused), 1},
     {NULL, NULL, NULL, "outcome", "prefetched", AT(prefetched), 1},
@@ -402,7 +402,7 @@ static const struct {
     {NULL, NULL, NULL, "reason", "bandwidth", USAGE_stall_bandwidth_ns, 1e-9},
     {NULL, NULL, NULL, "reason", "disk", USAGE_stall_disk_ns, 1e-9},
     {NULL, NULL, NULL, "reason", "memory", USAGE_stall_memory_ns, 1e-9},
-    {NULL, NULL, NULL, "reason", "client", USAGE_stall_client_ns, 1e-9},
+    {NULL, NULL, NULL, "reason", "order", USAGE_stall_client_ns, 1e-9},
 };
 
 static void add_job_rows(struct page *p)
