@@ -9,10 +9,10 @@
 #include "cli/args.h"
 #include "cli/progress.h"
 
-extern const struct command cmd_serve, cmd_stop, cmd_ls, cmd_cat, cmd_warm, cmd_stat, cmd_evict,
-    cmd_bench, cmd_plan, cmd_sim, cmd_demo, cmd_manager, cmd_node, cmd_operator, cmd_csi,
-    cmd_tenant, cmd_dataset, cmd_job, cmd_accounting, cmd_events, cmd_rebuild, cmd_version,
-    cmd_config;
+extern const struct command cmd_serve, cmd_stop, cmd_ls, cmd_cat, cmd_warm, cmd_stat, cmd_top,
+    cmd_explain, cmd_evict, cmd_bench, cmd_plan, cmd_sim, cmd_demo, cmd_manager, cmd_node,
+    cmd_operator, cmd_csi, cmd_tenant, cmd_dataset, cmd_job, cmd_accounting, cmd_events,
+    cmd_rebuild, cmd_version, cmd_config;
 extern const struct command *const node_subs[];    /* of cmd_node: those that ask the manager */
 extern const struct command *const manager_subs[]; /* of cmd_manager, likewise */
 

@@ -10,15 +10,16 @@
 #include "cli/commands.h"
 
 const struct command *const commands[] = {
-    &cmd_serve,    &cmd_stop,    &cmd_ls,   &cmd_cat,        &cmd_warm,   &cmd_stat,
-    &cmd_evict,    &cmd_bench,   &cmd_plan, &cmd_sim,        &cmd_demo,
+    &cmd_serve,    &cmd_stop,    &cmd_ls,    &cmd_cat,        &cmd_warm,   &cmd_stat,
+    &cmd_top,      &cmd_explain, &cmd_evict, &cmd_bench,      &cmd_plan,   &cmd_sim,
+    &cmd_demo,
 #ifdef DLC_MANAGER
     &cmd_manager,  &cmd_node,
 #endif
 #ifdef DLC_OPERATOR
     &cmd_operator, &cmd_csi,
 #endif
-    &cmd_tenant,   &cmd_dataset, &cmd_job,  &cmd_accounting, &cmd_events, &cmd_rebuild,
+    &cmd_tenant,   &cmd_dataset, &cmd_job,   &cmd_accounting, &cmd_events, &cmd_rebuild,
     &cmd_config,   &cmd_version, NULL,
 };
 
